@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -83,7 +82,7 @@ def charges(uses: Iterable[Use]) -> list[Charge]:
 
 def as_csv(lines: Sequence[Charge], period: Period) -> str:
     """A text that a spreadsheet would compute is kept from it by a quote."""
-    text = io.StringIO()
+    text = _Text()
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
     for line in lines:
@@ -97,7 +96,15 @@ def as_csv(lines: Sequence[Charge], period: Period) -> str:
         )
         shares = ("" if share is None else f"{share:.3f}" for share in (sums.utilisation, sums.mfu))
         writer.writerow((*names, period.first, period.last, sums.jobs, hours, cost, wasted, lost, *shares))
-    return text.getvalue()
+    return "".join(text.parts)
+
+
+class _Text:
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+
+    def write(self, part: str) -> None:
+        self.parts.append(part)
 
 
 def _month(year: int, month: int) -> Period:

@@ -344,9 +344,8 @@ class Client:
             return response.json()
         except ValueError as error:
             kind = response.headers.get("content-type", "nothing")
-            raise UnexpectedAnswer(
-                f"{response.url} answered with {kind}, not JSON; is it the address of Trainmaster?"
-            ) from error
+            sentence = f"{response.url} answered with {kind}, not JSON; is it the address of Trainmaster?"
+            raise UnexpectedAnswer(sentence) from error
 
     def read(self, path: str) -> bytes:
         return self._answer("GET", path).content

@@ -229,12 +229,12 @@ def test_rich_values_go_out_and_come_back(trainmaster: Trainmaster, tmp_path: Pa
     trainmaster("export", run.id, "--to", "tensorboard", str(tmp_path / "out"))
     trainmaster("import", "tensorboard", str(tmp_path / "out"), "--experiment", "again")
     again = Run.objects.exclude(id=run.id).get()
-    back = {value.key: value for value in again.values.all()}
+    back = {value.key: value for value in again.rich_values.all()}
     assert {key: value.kind for key, value in back.items()} == {
         "note": "text", "sample": "image", "weights": "histogram", "rows": "text",
     }  # fmt: skip
     assert "| 1 | x\\|y |" in back["rows"].document["text"]
-    first = run.values.get(key="weights").document
+    first = run.rich_values.get(key="weights").document
     assert sum(back["weights"].document["counts"]) == sum(first["counts"])
 
 

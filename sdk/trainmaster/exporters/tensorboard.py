@@ -30,8 +30,8 @@ def write(client: Client, run: ExportedRun, folder: Path) -> int:
             for step, value, at_ms in points:
                 writer.scalars(step, at_ms, {key: value})
             count += len(points)
-    for value in values_of(client, run):
-        _rich(writer, value)
+    for rich in values_of(client, run):
+        _rich(writer, rich)
     writer.close()
     return count
 

@@ -6,6 +6,10 @@ One JSON line for each way, in microseconds a call: `write` (one write of such a
 `measured` (the part of a call that measures the loop),
 `sent` (a run whose thread sends to a platform on this machine), `away` (its platform does not answer). R calls a second
 with the processor free between them, as in a training loop; 0: one after the other. The bound is 50 microseconds.
+
+Then a line `sdk_step`: steps of a small model in PyTorch, in turns bare, and with `log()` and all that measures their
+efficiency; the median of each in milliseconds of the processor, and the overhead in percent, median of the turns. The
+bound is 1 %.
 """
 
 from __future__ import annotations
@@ -25,6 +29,8 @@ from pathlib import Path
 
 BOUND_US = 50.0
 WAYS = ("write", "measured", "kept", "sent", "away")
+BOUND_PERCENT = 1.0
+TURNS, STEPS = 40, 10  # of the comparison of steps: as many turns of each kind
 
 
 def main() -> None:
@@ -34,17 +40,22 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--values", type=int, default=4, help="metrics in a call")
     parser.add_argument("--rate", type=int, default=1_000, help="calls a second; 0: as fast as they return")
-    parser.add_argument("--way", choices=WAYS, help="measure in this process; used by the benchmark itself")
+    parser.add_argument(
+        "--way", choices=(*WAYS, "step"), help="measure in this process; used by the benchmark itself"
+    )
     parser.add_argument("--sink", action="store_true", help="be the platform; used by the benchmark itself")
     options = parser.parse_args()
     if options.sink:
         serve()
     elif options.way:
-        print(json.dumps(measure(options.way, options.calls, options.values, options.rate)), file=sys.stderr)
+        step = options.way == "step"
+        found = overhead() if step else measure(options.way, options.calls, options.values, options.rate)
+        print(json.dumps(found), file=sys.stderr)
     else:
         with platform() as url:
             for way in WAYS:
                 print(json.dumps(measured(way, url, options)), flush=True)
+        print(json.dumps(measured("step", "", options)), flush=True)
 
 
 def measured(way: str, url: str, options: argparse.Namespace) -> dict[str, object]:
@@ -79,6 +90,52 @@ def measure(way: str, calls: int, values: int, rate: int) -> dict[str, object]:
         "measure": "sdk_log", "way": way, "calls": calls, "values": values, "rate": rate,
         "p50_us": round(percentiles[49], 1), "p99_us": round(percentiles[98], 1), "max_us": round(max(times), 1),
         "bound_us": BOUND_US,
+    }  # fmt: skip
+
+
+def overhead() -> dict[str, object]:
+    """Bare and measured steps take turns, so that what else the machine does meets both alike."""
+    import torch
+
+    import trainmaster
+
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    model = torch.nn.Sequential(torch.nn.Linear(512, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 512))
+    optimiser = torch.optim.SGD(model.parameters(), lr=1e-4)
+    data = torch.utils.data.TensorDataset(torch.randn(TURNS * STEPS * 32, 512))
+    took: dict[bool, list[float]] = {True: [], False: []}
+
+    def steps(
+        batches: Iterator[list[torch.Tensor]], log: Callable[[int, float], None] | None, first: int
+    ) -> None:
+        for step in range(first, first + STEPS):
+            begun = time.process_time()  # of all threads of this process, whatever else the machine does
+            (batch,) = next(batches)
+            loss = torch.nn.functional.mse_loss(model(batch), batch)
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            value = loss.item()
+            if log is not None:
+                log(step, value)
+            took[log is not None].append((time.process_time() - begun) * 1000)
+
+    bare = iter(torch.utils.data.DataLoader(data, batch_size=32))
+    with trainmaster.init(name="step", team="vision", experiment="benchmark") as run:
+        watched = iter(torch.utils.data.DataLoader(data, batch_size=32))
+        for turn in range(TURNS):
+            steps(bare, None, turn * STEPS)
+            steps(watched, lambda step, loss: run.log(step, {"train/loss": loss}), turn * STEPS)
+    turns = [
+        [statistics.median(took[kind][at : at + STEPS]) for kind in (False, True)]
+        for at in range(STEPS, TURNS * STEPS, STEPS)
+    ]
+    bare_ms, measured_ms = (statistics.median(column) for column in zip(*turns, strict=True))
+    percent = 100 * (statistics.median(measured / alone for alone, measured in turns) - 1)
+    return {
+        "measure": "sdk_step", "steps": TURNS * STEPS, "bare_ms": round(bare_ms, 3),
+        "measured_ms": round(measured_ms, 3), "overhead_percent": round(percent, 2), "bound_percent": BOUND_PERCENT,
     }  # fmt: skip
 
 

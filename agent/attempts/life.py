@@ -15,6 +15,7 @@ from typing import Any
 
 from agent.attempts import records
 from agent.attempts.orders import Orders, orders_of, stop_order, write_orders
+from agent.attempts.phases import LAUNCH, StartPhases
 from agent.attempts.preparation import Fetch, NodeFacts, PreparationError, prepare
 from agent.attempts.verdict import Verdict
 from agent.attempts.watch import RankWatch
@@ -86,6 +87,7 @@ class AttemptLife:
         self._ranks = RankWatch(folder, tools.hang_floor_seconds, lambda: self.pid, self._observe)
         self._task: asyncio.Task[None] | None = None
         self._preparing: asyncio.Task[LaunchOrder] | None = None
+        self._phases = StartPhases()
 
     @property
     def observed(self) -> AttemptObserved:
@@ -173,7 +175,12 @@ class AttemptLife:
         preparing = asyncio.create_task(
             _in_own_thread(
                 lambda: prepare(
-                    self.folder, self.launch, tools.facts, tools.fetch_for(self.launch), self._stop_fetching
+                    self.folder,
+                    self.launch,
+                    tools.facts,
+                    tools.fetch_for(self.launch),
+                    self._stop_fetching,
+                    self._phases,
                 )
             )
         )
@@ -186,7 +193,8 @@ class AttemptLife:
         tools.pusher.add(self._uplink)
         try:
             order = preparing.result()
-            await asyncio.to_thread(self._launcher.start, order)
+            with self._phases.phase(LAUNCH):
+                await asyncio.to_thread(self._launcher.start, order)
         except PreparationError as error:
             return await self._end(Verdict(125, str(error), error.end, error.resume_damaged))
         except LauncherError as error:
@@ -203,7 +211,7 @@ class AttemptLife:
         return await self._watch()
 
     async def _watch(self) -> None:
-        self._observe(phase=MemberPhase.RUNNING)
+        self._observe(phase=MemberPhase.RUNNING, phases=self._phases.over)
         watching = asyncio.create_task(self._ranks.run())
         try:
             ended = await self._until_ended()
@@ -273,6 +281,7 @@ class AttemptLife:
         self._uplink.end()
         self._observe(
             phase=MemberPhase.EXITED,
+            phases=self._phases.over,
             stopping=False,
             hang=None,
             exit_code=verdict.exit_code,

@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 from threading import Event
 
 from agent.attempts.causes import cause_of
+from agent.attempts.phases import StartPhases
 from agent.attempts.records import write_record
 from agent.config import Isolation
 from agent.launchers import command
@@ -44,13 +45,22 @@ class NodeFacts:
 
 
 RESUME = "checkpoint to resume from"
+_PHASES = {"code bundle": "code", "dataset": "dataset", RESUME: "checkpoint", "model": "model"}
 
 # The last argument hears of progress in bytes, and may raise to stop.
 Fetch = Callable[[ArtifactReference, Path, Callable[[int], None]], None]
 
 
-def prepare(folder: WorkFolder, launch: Launch, facts: NodeFacts, fetch: Fetch, stop: Event) -> LaunchOrder:
+def prepare(
+    folder: WorkFolder,
+    launch: Launch,
+    facts: NodeFacts,
+    fetch: Fetch,
+    stop: Event,
+    phases: StartPhases | None = None,
+) -> LaunchOrder:
     """Blocks while it fetches. What was fetched and verified before is kept, so it may be repeated."""
+    phases = phases or StartPhases()
     try:
         folder.create()
         write_record(folder, launch)
@@ -73,7 +83,8 @@ def prepare(folder: WorkFolder, launch: Launch, facts: NodeFacts, fetch: Fetch, 
         ("model", launch.model, folder.model),
     ):
         if artifact is not None:
-            _fetch(fetch, what, artifact, into, stop)
+            with phases.phase(_PHASES[what]):
+                _fetch(fetch, what, artifact, into, stop)
     gpus = _gpus(launch, facts)
     seen_as: PurePath = CONTAINER_FOLDER if launch.container_image else folder.path
     inherited = {} if launch.container_image else dict(facts.inherited)

@@ -17,6 +17,7 @@ from platform_core.jobs.ends import EndReason
 from platform_core.jobs.job import MemberPhase
 from platform_core.node.observed import AttemptObserved
 from platform_core.node.wanted import Launch, Wanted
+from platform_core.trace_context import trace_id
 from trainmaster import structured_logs
 
 log = logging.getLogger(__name__)
@@ -91,7 +92,8 @@ class Supervisor:
             self._report_end(wanted.attempt_id, 125, str(error), EndReason.LAUNCHER)
             return
         self._leftovers.pop(wanted.attempt_id, None)
-        with structured_logs.bound(attempt=wanted.attempt_id, job=wanted.launch.job_id):
+        trace = trace_id(wanted.launch.traceparent) or ""
+        with structured_logs.bound(attempt=wanted.attempt_id, job=wanted.launch.job_id, trace=trace):
             log.info("starting %s of %s", wanted.attempt_id, wanted.launch.job_name or wanted.launch.job_id)
             life = AttemptLife(folder, wanted.launch, Mask(wanted.launch.secrets), self._tools)
             self._lives[wanted.attempt_id] = life

@@ -147,6 +147,8 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
         environment["TMPDIR"] = str(place.tmp)
     if place.interface:
         environment |= {"GLOO_SOCKET_IFNAME": place.interface, "NCCL_SOCKET_IFNAME": place.interface}
+    if launch.traceparent:
+        environment["TRACEPARENT"] = launch.traceparent
     environment |= dict(launch.environment)
     environment |= dict(launch.secrets)
     environment |= {

@@ -31,6 +31,15 @@ class StacksObserved:
 
 
 @dataclass(frozen=True, slots=True)
+class StartPhase:
+    """One phase between the order to start an attempt and its processes, by the node's clock."""
+
+    name: str
+    began_ms: int
+    ended_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptObserved:
     """One node's part of an attempt."""
 
@@ -43,6 +52,9 @@ class AttemptObserved:
     resume_damaged: bool = False  # the checkpoint to resume from is not what was saved; `reason` says why
     stacks: StacksObserved | None = None
     hang: HangObserved | None = None  # None again as soon as there is progress
+    phases: tuple[
+        StartPhase, ...
+    ] = ()  # of its start, each once it is over; empty in an agent that adopted it
     stopping: bool = False  # the agent's own: a stop was ordered and is being carried out
 
 

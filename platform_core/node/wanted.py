@@ -70,6 +70,7 @@ class Launch:
     corruption_check: CorruptionCheck = NO_CHECK
     delivery: DeploymentWanted | None = field(default=None, repr=False)  # how the dataset comes to this node
     mount_dataset: bool = False  # it does not: it is read where it lies
+    traceparent: str = ""  # of this attempt, as W3C Trace Context has it
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ MESSAGES: dict[type, Any] = {
     RankStack: session_pb2.RankStack,
     observed.StacksObserved: session_pb2.StacksObserved,
     observed.HangObserved: session_pb2.HangObserved,
+    observed.StartPhase: session_pb2.StartPhase,
     observed.AttemptObserved: session_pb2.AttemptObserved,
     observed.DeploymentObserved: session_pb2.DeploymentObserved,
     observed.ActivationObserved: session_pb2.ActivationObserved,

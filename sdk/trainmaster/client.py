@@ -292,14 +292,8 @@ class Client:
         return Deployment.of(self.call("POST", f"deployments/{_part(deployment_id)}/retry"))
 
     def plan(
-        self,
-        model: str,
-        version: int,
-        *,
-        nodes: Sequence[str] = (),
-        strategy: str = "auto",
-        rate_cap: int = 0,
-    ) -> Plan:
+        self, model: str, version: int, *, nodes: Sequence[str] = (), strategy: str = "auto", rate_cap: int = 0
+    ) -> Plan:  # fmt: skip
         """The predicted time of each strategy; nothing is sent."""
         body = {"model_id": model, "version": version, "target_workers": list(nodes), "strategy": strategy}
         body |= {"rate_cap": rate_cap} if rate_cap else {}
@@ -343,6 +337,20 @@ class Client:
 
     def call(self, method: str, path: str, **options: Any) -> Any:
         """The JSON of one answer, None for an empty one; the methods above are easier to use."""
+        response = self._answer(method, path, **options)
+        if response.status_code == httpx.codes.NO_CONTENT:
+            return None
+        try:
+            return response.json()
+        except ValueError as error:
+            kind = response.headers.get("content-type", "nothing")
+            sentence = f"{response.url} answered with {kind}, not JSON; is it the address of Trainmaster?"
+            raise UnexpectedAnswer(sentence) from error
+
+    def read(self, path: str) -> bytes:
+        return self._answer("GET", path).content
+
+    def _answer(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:
             response = self._http.request(method, path, **options)
         except httpx.TimeoutException as error:
@@ -354,15 +362,7 @@ class Client:
             raise Unreachable(f"{self.url} is not an address of a platform: {error}.") from error
         if not response.is_success:
             raise _refusal(response)
-        if response.status_code == httpx.codes.NO_CONTENT:
-            return None
-        try:
-            return response.json()
-        except ValueError as error:
-            kind = response.headers.get("content-type", "nothing")
-            raise UnexpectedAnswer(
-                f"{response.url} answered with {kind}, not JSON; is it the address of Trainmaster?"
-            ) from error
+        return response
 
 
 def _parts(file: BinaryIO, sent: Sent) -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 // link restores the page. charts.js reads the choices from data-hidden, data-drawing and data-curves.
 import { csvOf, highlight, imageOf } from "./charts.js";
 import { swatch } from "./chart-style.js";
+import { place, startPanels, step } from "./panels.js";
 
 const DEFAULTS = {
   x: "step", kind: "exponential", smooth: "0", scale: "linear", xscale: "linear", clip: "0", better: "auto", by: "best",
@@ -143,14 +144,19 @@ function pin(card, isPinned = pinned().includes(card.dataset.metricCard)) {
   keepPins();
 }
 
-// A chart that is moved is pinned first: the sections keep the order that everybody knows.
 function move(card, by) {
-  if (!pinned().includes(card.dataset.metricCard)) return pin(card, false);
-  const sibling = by < 0 ? card.previousElementSibling : card.nextElementSibling;
-  if (by < 0) sibling?.before(card);
-  else sibling?.after(card);
-  keepPins();
+  if (step(card, by)) moved(card);
   card.querySelector("summary").focus();
+}
+
+// The order of a section that somebody has arranged is kept in the address, as that of the pinned charts is.
+function moved(card) {
+  if (card.closest("[data-pinned]")) keepPins();
+  else {
+    const own = [...card.parentElement.querySelectorAll("[data-metric-card]")].map((other) => other.dataset.metricCard);
+    remember({ order: [...listOf(chosen("order")).filter((key) => !own.includes(key)), ...own].join(",") });
+  }
+  document.querySelector("[data-copied]").textContent = place(card);
 }
 
 function widen(card) {
@@ -276,6 +282,7 @@ export function startCompare() {
   root.addEventListener("submit", (event) => {
     if (!event.target.matches("[data-pair]")) event.preventDefault();
   });
+  startPanels(root, moved);
   root.addEventListener("pointerover", stand);
   root.addEventListener("focusin", stand);
   root.querySelector(".run-list").addEventListener("pointerleave", stand);

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.people import People
 from tests.e2e.site import Site, until
@@ -123,3 +123,41 @@ def test_parameters_are_drawn_and_a_hidden_run_fades(people: People, runs: list[
     expect(page.get_by_text("2 runs have a value; an importance needs at least 8.")).to_be_visible()
     page.get_by_label("Show twin · lr=0.1").uncheck()
     expect(page.locator("[data-parallel] polyline.out")).to_have_count(1)
+
+
+def test_charts_change_places_by_the_keyboard_and_by_dragging_and_the_link_keeps_it(
+    people: People, site: Site
+) -> None:
+    run: Any = site.bob.call("POST", "runs", json={"team": "vision", "experiment": "arranged", "name": "one"})
+    now = int(time.time() * 1000)
+    keys = ("train/loss", "train/acc", "train/f1", "train/lr")
+    metrics = [{"key": key, "points": [[step, step / 9, now + step] for step in range(9)]} for key in keys]
+    site.bob.call("POST", f"runs/{run['id']}/log", json={"metrics": metrics})
+    page = people.come("bob")
+    page.goto(f"/experiments/compare/?runs={run['id']}")
+
+    def order() -> list[str]:
+        cards = page.locator("[data-section=train] [data-metric-card]")
+        return [str(name) for name in cards.evaluate_all("all => all.map((card) => card.dataset.metricCard)")]
+
+    def grip(key: str) -> Locator:
+        return page.get_by_role("button", name=f"Move {key}: drag it")
+
+    until("the charts are there", lambda: order() == ["train/acc", "train/f1", "train/lr"])
+    grip("train/acc").press("ArrowRight")
+    assert order() == ["train/f1", "train/acc", "train/lr"]
+    expect(grip("train/acc")).to_be_focused()
+    grip("train/acc").press("End")
+    assert order() == ["train/f1", "train/lr", "train/acc"]
+    grip("train/acc").press("ArrowRight")
+    assert order() == ["train/f1", "train/lr", "train/acc"]
+    grip("train/acc").drag_to(
+        page.locator('[data-metric-card="train/f1"]'), target_position={"x": 20, "y": 40}
+    )
+    until("it was dropped", lambda: order() == ["train/acc", "train/f1", "train/lr"])
+    page.get_by_label("More for train/lr").click()
+    page.locator('[data-metric-card="train/lr"]').get_by_role("button", name="Move earlier").click()
+    assert order() == ["train/acc", "train/lr", "train/f1"]
+    expect(page).to_have_url(re.compile("order=train/acc,train/lr,train/f1"))
+    page.reload()
+    until("the link restores it", lambda: order() == ["train/acc", "train/lr", "train/f1"])

@@ -231,6 +231,7 @@ def api_rows() -> Iterator[Row]:
     yield row("get", "training-jobs/resolve", OF_TEAM, "training-jobs/resolve?job={job}")
     yield row("get", "queue", SIGNED_IN)
     yield row("get", "efficiency", SIGNED_IN)
+    yield row("get", "chargeback", SIGNED_IN)
     yield row("get", "experiments", SIGNED_IN)
     yield row("get", "experiments/compare", OF_TEAM, "experiments/compare?jobs={job}")
     yield from api_experiment_rows()

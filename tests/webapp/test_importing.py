@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from pytest_django.live_server_helper import LiveServer
 from torch.utils.tensorboard import SummaryWriter
 
+from platform_core.experiments.rich_values import checked
 from tests.webapp.conftest import make_cast, make_teams
 from tools import mlflow_venv
 from trainmaster.cli import main
@@ -23,8 +24,11 @@ from trainmaster.event_files.reading import Scalar, values_of
 from trainmaster.event_files.records import whole_records
 from webapp.accounts import queries as accounts
 from webapp.accounts import tokens
+from webapp.accounts.permissions import SYSTEM
+from webapp.experiments import rich_values
 from webapp.experiments.models import Run
 from webapp.metrics import queries as metrics
+from webapp.registry.models import Model, ModelVersion
 
 Trainmaster = Callable[..., Result]
 WANDB = Path(__file__).resolve().parents[1] / "sdk" / "importers" / "wandb"
@@ -200,6 +204,40 @@ def test_runs_are_read_back_out_of_parquet(trainmaster: Trainmaster, tmp_path: P
     )
 
 
+def test_rich_values_go_out_and_come_back(trainmaster: Trainmaster, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    with SummaryWriter(str(tmp_path / "in" / "first")) as writer:
+        writer.add_scalar("loss", 1.0, 1)
+        writer.add_text("note", "good | bad", 3)
+        writer.add_image("sample", np.zeros((3, 4, 4), np.uint8), 2)
+        writer.add_histogram("weights", np.arange(10.0), 2)
+    trainmaster("import", "tensorboard", str(tmp_path / "in"), "--experiment", "rich")
+    run = Run.objects.get()
+    table = {"columns": ["a", "b"], "rows": [[1, "x|y"], [None, "z"]]}
+    rich_values.log_value(
+        SYSTEM, run, checked(key="rows", step=5, index=0, kind="table", at_ms=9, document=table)
+    )
+    trainmaster("export", run.id, "--to", "parquet", str(tmp_path / "parquet"))
+    rows = {row["key"]: row for row in pq.read_table(tmp_path / "parquet" / "values.parquet").to_pylist()}
+    kinds = {key: (row["kind"], row["step"]) for key, row in rows.items()}
+    assert kinds == {
+        "note": ("text", 3), "sample": ("image", 2), "weights": ("histogram", 2), "rows": ("table", 5),
+    }  # fmt: skip
+    assert (tmp_path / "parquet" / rows["sample"]["file"]).read_bytes().startswith(b"\x89PNG")
+    assert json.loads(rows["rows"]["document"]) == table
+    trainmaster("export", run.id, "--to", "tensorboard", str(tmp_path / "out"))
+    trainmaster("import", "tensorboard", str(tmp_path / "out"), "--experiment", "again")
+    again = Run.objects.exclude(id=run.id).get()
+    back = {value.key: value for value in again.rich_values.all()}
+    assert {key: value.kind for key, value in back.items()} == {
+        "note": "text", "sample": "image", "weights": "histogram", "rows": "text",
+    }  # fmt: skip
+    assert "| 1 | x\\|y |" in back["rows"].document["text"]
+    first = run.rich_values.get(key="weights").document
+    assert sum(back["weights"].document["counts"]) == sum(first["counts"])
+
+
 FILL = """
 import mlflow, sys
 mlflow.set_tracking_uri(sys.argv[1])
@@ -212,6 +250,19 @@ with mlflow.start_run(run_name="parent", tags={"stage": "dev"}, description="A *
     mlflow.log_text("hello", "notes/a.txt")
     with mlflow.start_run(run_name="child", nested=True):
         mlflow.log_metric("acc", 0.75)
+client = mlflow.MlflowClient()
+client.create_registered_model("reader", tags={"kind": "text"}, description="It reads.")
+first = client.create_model_version("reader", f"runs:/{parent.info.run_id}/notes", parent.info.run_id)
+second = client.create_model_version(
+    "reader", f"runs:/{parent.info.run_id}/notes", parent.info.run_id, tags={"best": "yes"}, description="Better."
+)
+client.set_registered_model_alias("reader", "champion", second.version)
+client.create_model_version("reader", "s3://elsewhere/model", None)
+with mlflow.start_run(run_name="with model"):
+    class Echo(mlflow.pyfunc.PythonModel):
+        def predict(self, model_input: list[str]) -> list[str]:
+            return model_input
+    mlflow.pyfunc.log_model(name="echo", python_model=Echo(), registered_model_name="echo", pip_requirements=[])
 try:
     with mlflow.start_run(run_name="broken"):
         raise ValueError
@@ -274,6 +325,17 @@ def test_an_mlflow_server_is_imported_with_history_tags_nesting_and_artifacts(
     assert history[:2] == [(0, 1.0), (1, 0.5)]
     assert (history[2][0], np.isnan(history[2][1])) == (2, True)
     assert list(parent.files.values_list("path", flat=True)) == ["notes/a.txt"]
-    before = everything()
-    trainmaster("import", "mlflow", mlflow_server)
+    reader = Model.objects.get(name="reader")
+    assert (reader.description, reader.tags) == ("It reads.", {"kind": "text"})
+    versions = list(reader.versions.order_by("version"))
+    assert [(version.state, version.run_id) for version in versions] == [("ready", parent.id)] * 2
+    assert (versions[1].description, versions[1].tags["best"]) == ("Better.", "yes")
+    assert list(versions[1].aliases.values_list("name", flat=True)) == ["champion"]
+    [echo] = Model.objects.get(name="echo").versions.all()
+    assert echo.manifest is not None
+    assert "MLmodel" in {file["path"] for file in echo.manifest.document["files"]}
+    before, registered = everything(), ModelVersion.objects.count()
+    again = trainmaster("import", "mlflow", mlflow_server)
     assert everything() == before
+    assert ModelVersion.objects.count() == registered == 3
+    assert "reader version 3 is left out: it belongs to no run" in again.output

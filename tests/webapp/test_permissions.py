@@ -67,6 +67,7 @@ def pages() -> Iterator[Row]:
         "report",
         "service-levels",
         "efficiency",
+        "efficiency/chargeback",
         "shares",
         "nodes",
         "nodes/map",

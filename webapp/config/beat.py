@@ -28,6 +28,7 @@ TURNS: dict[str, tuple[str, int]] = {
     "compact-metrics": ("metrics.sweep", 60),
     "retain-metrics": ("metrics.retain", 600),
     "end-silent-runs": ("experiments.end_silent_runs", 60),
+    "measure-runs": ("experiments.measure", 60),
     "compare-plans": ("experiments.compare_plans", 60),
     "remove-runs": ("experiments.remove_deleted", 600),
     "sample-utilisation": ("jobs.sample_utilisation", 15),

@@ -21,6 +21,7 @@ from webapp import ROOT
 from webapp.config.beat import beat_schedule
 from webapp.config.logs import logging_settings
 from webapp.config.openapi import OPENAPI
+from webapp.config.otlp import otlp
 
 
 def text(name: str, default: str | None = None) -> str:
@@ -378,6 +379,11 @@ USE_I18N = False
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * 2**20
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # a deployment's form names each of its nodes
+OTLP_TRACES_ENDPOINT, OTLP_HEADERS = otlp(
+    text("OTEL_EXPORTER_OTLP_ENDPOINT", ""),
+    text("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", ""),
+    secret("OTEL_EXPORTER_OTLP_HEADERS", ""),
+)
 LOGGING = logging_settings(
     choice("TRAINMASTER_LOG_FORMAT", "plain", *FORMATS),
     choice("TRAINMASTER_LOG_LEVEL", "INFO", "DEBUG", "INFO", "WARNING", "ERROR"),

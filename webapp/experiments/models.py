@@ -67,8 +67,26 @@ class Run(models.Model):
     archived_ms = models.BigIntegerField(null=True)
     deleted_ms = models.BigIntegerField(null=True, help_text="retention removes it some days after this")
 
+    # what `measures.measure` has found of it, for tables, filters and orders
+    gpu_type = models.SlugField(max_length=60, blank=True, help_text="of its job", db_index=False)
+    mfu = models.FloatField(null=True, help_text="0..1")
+    utilisation = models.FloatField(null=True, help_text="of its slots, 0..1")
+    tokens_per_second = models.FloatField(null=True, help_text="of all ranks")
+    step_seconds = models.FloatField(null=True, help_text="of the slowest rank")
+    data_wait = models.FloatField(null=True, help_text="part of its time that waits for data, 0..1")
+    memory_bytes = models.FloatField(null=True, help_text="the most that any rank had at any time")
+    gpu_ms = models.BigIntegerField(null=True)
+    micro_dollars = models.BigIntegerField(null=True)
+    measured_ms = models.BigIntegerField(null=True)
+    measured = models.BooleanField(default=False, help_text="for good: nothing more will come")
+
     class Meta:
         indexes = [
+            models.Index(
+                fields=["measured_ms"],
+                name="runs_to_measure",
+                condition=Q(measured=False) | Q(state="running"),
+            ),
             models.Index(fields=["experiment", "-created_ms", "-id"], name="newest_runs"),
             models.Index(
                 fields=["created_ms"], name="living_runs_without_job", condition=Q(state="running", job=None)

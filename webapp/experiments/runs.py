@@ -61,6 +61,7 @@ def make_run(job: Job, spec: JobSpec) -> Run:
         tags={name: value for name, _, value in (tag.partition("=") for tag in spec.tags)},
         lineage=lineage,
         source="job",
+        gpu_type=spec.gpu_type,
         created_ms=job.submitted_ms,
         changed_ms=job.submitted_ms,
     )

@@ -48,6 +48,13 @@ _COLUMNS = {
     "created": "experiments_run.created_ms",
     "duration": "((experiments_run.ended_ms - experiments_run.started_ms)::float8 / 1000)",
     "archived": "(experiments_run.archived_ms IS NOT NULL)",
+    "gpu_type": "nullif(experiments_run.gpu_type, '')",
+    **{
+        name: f"experiments_run.{name}"
+        for name in ("mfu", "utilisation", "tokens_per_second", "step_seconds", "data_wait", "memory_bytes")
+    },
+    "gpu_hours": "(experiments_run.gpu_ms::float8 / 3600000)",
+    "cost": "(experiments_run.micro_dollars::float8 / 1000000)",
 }
 _STATISTICS = {FieldKind.METRIC: "last", FieldKind.LOWEST: "min", FieldKind.HIGHEST: "max"}  # of a series
 _IS_NUMERIC = f"~ '^{NUMERIC.pattern}$'"

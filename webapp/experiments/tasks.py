@@ -1,6 +1,12 @@
 from celery import shared_task
 
-from webapp.experiments import predictions, retention, silence
+from webapp.base.identity import now_ms
+from webapp.experiments import measures, predictions, retention, silence
+
+
+@shared_task(name="experiments.measure")
+def measure() -> None:
+    measures.measure(now_ms())
 
 
 @shared_task(name="experiments.end_silent_runs")

@@ -5,26 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from platform_core.efficiency.waste import Use
-from platform_core.experiments.names import RANKS
 from webapp.experiments.models import Run
-from webapp.metrics import queries as metrics
 from webapp.quotas import queries as quotas
 
 
 def uses(teams: Collection[str] | None, from_ms: int, to_ms: int) -> list[Use]:
     """Of the jobs of these teams (None: of all) that held slots in the period.
 
-    Utilisation and MFU are means over all of a job, also where it began before the period.
+    Utilisation and MFU are means over all of a job, also where it began before the period; MFU as `measures.measure`
+    has found it last.
     """
     costs = quotas.costs_by_team_and_job(teams, from_ms, to_ms)
-    ids = [cost.id for _, cost in costs]
-    measured = _measured(ids)
-    levels = metrics.levels(ids, (RANKS,))
+    measured = _measured([cost.id for _, cost in costs])
     found = []
     for team, cost in costs:
-        name, utilisation = measured.get(cost.id, (cost.id, None))
-        shares = [level.mean for key, level in levels[cost.id].items() if key.endswith("/mfu")]
-        mfu = sum(shares) / len(shares) if shares else None
+        name, utilisation, mfu = measured.get(cost.id, (cost.id, None, None))
         dollars = cost.micro_dollars
         found.append(
             Use(cost.id, name, team, cost.user, cost.gpu_type, cost.gpu_ms, dollars, utilisation, mfu)
@@ -32,8 +27,8 @@ def uses(teams: Collection[str] | None, from_ms: int, to_ms: int) -> list[Use]:
     return found
 
 
-def _measured(job_ids: Sequence[str]) -> dict[str, tuple[str, float | None]]:
-    """Job → its name and mean utilisation, if the nodes have measured it."""
-    columns = ("job_id", "job__name", "job__busy_samples", "job__busy_sum")
+def _measured(job_ids: Sequence[str]) -> dict[str, tuple[str, float | None, float | None]]:
+    """Job → its name, mean utilisation if the nodes have measured it, and MFU if its ranks have."""
+    columns = ("job_id", "job__name", "job__busy_samples", "job__busy_sum", "mfu")
     rows = Run.objects.filter(job__in=job_ids).values_list(*columns)
-    return {job: (name, total / samples if samples else None) for job, name, samples, total in rows}
+    return {job: (name, total / samples if samples else None, mfu) for job, name, samples, total, mfu in rows}

@@ -6,6 +6,7 @@ from typing import Any
 
 from platform_core.jobs.job import MemberPhase
 from platform_core.jobs.states import TERMINAL
+from webapp.jobs import traces
 from webapp.jobs.models import Member
 
 
@@ -32,6 +33,7 @@ class MemberWanted:
     resume_checkpoint: str
     stacks_order: int
     gang: tuple[str, ...]  # the nodes of the attempt
+    traceparent: str  # of the attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class MemberSeen:
     phase: str
     drained: bool
     resume_checkpoint: str
+    start_phases: list[list[Any]]  # kept of it
 
 
 def members(seats: Collection[tuple[str, str]]) -> dict[tuple[str, str], MemberSeen]:
@@ -52,6 +55,7 @@ def members(seats: Collection[tuple[str, str]]) -> dict[tuple[str, str], MemberS
     )
     columns = (
         "attempt_id", "node_id", "attempt__job_id", "attempt__number", "phase", "drained", "attempt__resume_checkpoint",
+        "start_phases",
     )  # fmt: skip
     return {(attempt, node): MemberSeen(*known) for attempt, node, *known in rows.values_list(*columns)}
 
@@ -88,6 +92,7 @@ def wanted_on(node_ids: Collection[str]) -> dict[str, list[MemberWanted]]:
                 stop_deadline_ms=_deadline_ms(row),
                 stacks_order=row.attempt.stacks_order,
                 gang=tuple(gangs[row.attempt_id]),
+                traceparent=traces.traceparent(row.attempt.job.traceparent, row.attempt_id),
             )
         )
     return wanted

@@ -21,6 +21,9 @@ class Job(models.Model):
     lineage = models.JSONField(default=dict)
     idempotency_key = models.CharField(max_length=200, null=True)
     cloned_from = models.CharField(max_length=40, blank=True)
+    traceparent = models.CharField(
+        max_length=60, blank=True, help_text="trace context of its submission, as W3C Trace Context has it"
+    )
 
     state = models.CharField(max_length=20, choices=[(s.value, s.value) for s in JobState])
     version = models.PositiveIntegerField(default=1)
@@ -123,6 +126,7 @@ class Attempt(models.Model):
     number = models.PositiveIntegerField()
     placed_ms = models.BigIntegerField()
     running_ms = models.BigIntegerField(null=True)
+    script_ms = models.BigIntegerField(null=True, help_text="when its script began its run")
     loaded_ms = models.BigIntegerField(null=True, help_text="when its script had loaded its checkpoint")
     first_step_ms = models.BigIntegerField(null=True, help_text="when its script told its first step")
     stopping_ms = models.BigIntegerField(null=True, help_text="when it was known to fail, or ordered to stop")
@@ -169,6 +173,9 @@ class Member(models.Model):
         help_text="what ended it, once it has ended",
     )  # fmt: skip
     reason = models.TextField(blank=True)
+    start_phases = models.JSONField(
+        default=list, help_text="name, begin and end of what its agent did to start it, by the node's clock"
+    )
     drained = models.BooleanField(
         default=False, help_text="the agent has sent everything it had of this attempt"
     )

@@ -14,7 +14,7 @@ from platform_core.jobs.spec import JobSpec
 from platform_core.parallelism.job_plan import cost_of_place
 from webapp.base.identity import new_id
 from webapp.base.rows import update_each
-from webapp.jobs import transitions
+from webapp.jobs import traces, transitions
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.jobs.transitions import Batch
 from webapp.nodes import queries as cluster_queries
@@ -125,6 +125,7 @@ def _begin(batch: Batch, gangs: dict[str, Placing], addresses: dict[str, Address
     batch.write()
     update_each(Job, {job.row.id: _AFRESH for job in jobs.values()})
     clusters.touch(member.node_id for member in members)
+    traces.placed(list(gangs), at_ms)
     for attempt_id, placing in gangs.items():
         nodes = ", ".join(node for node, _, _ in placing.seats[:NODES_LOGGED])
         more = f" and {len(placing.seats) - NODES_LOGGED} more" if len(placing.seats) > NODES_LOGGED else ""

@@ -20,11 +20,12 @@ from platform_core.recovery.phases import (
     summary,
 )
 from webapp.base.rows import update_each
+from webapp.jobs import traces
 from webapp.jobs.models import Attempt, Job, Member, Recovery
 from webapp.sockets import services as sockets
 
 log = logging.getLogger(__name__)
-MILESTONES = {"loaded": "loaded_ms", "first_step": "first_step_ms"}
+MILESTONES = {"script": "script_ms", "loaded": "loaded_ms", "first_step": "first_step_ms"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +83,12 @@ def milestone(job_id: str, attempt: int, name: str, at_ms: int) -> None:
     column = MILESTONES.get(name)
     if column is None:
         return
-    rows = Attempt.objects.filter(job=job_id, number=attempt, **{column: None})
-    if not rows.update(**{column: at_ms}):
+    its = Attempt.objects.filter(job=job_id, number=attempt)
+    if not its.filter(**{column: None}).update(**{column: at_ms}):
         return
     log.info("attempt %d of %s reached %s", attempt, job_id, name.replace("_", " "))
+    if name == "first_step":
+        traces.stepped(its.get().id)
     if attempt > 1:
         refresh([job_id])
         sockets.publish(f"job:{job_id}")

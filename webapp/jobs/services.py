@@ -26,7 +26,7 @@ from webapp.base.identity import new_id, now_ms
 from webapp.base.lease import Fence
 from webapp.base.rows import update_each
 from webapp.events import services as events
-from webapp.jobs import hints, origins, queries, recoveries, transitions
+from webapp.jobs import hints, origins, queries, recoveries, traces, transitions
 from webapp.jobs.corruption import note_corruption
 from webapp.jobs.failing_nodes import readings_of_nodes
 from webapp.jobs.hangs import sweep as sweep_hangs
@@ -113,11 +113,11 @@ def _same_submission(actor: Actor, spec: JobSpec, key: str) -> Job | None:
 
 
 def _accept(actor: Actor, spec: JobSpec, key: str | None, lineage: dict[str, Any], cloned_from: str) -> Job:
+    now = now_ms()
     check_references(spec)
     quotas.admit(
         spec.team, spec.gpu_type, spec.num_gpus, lambda: queries.queued_gpus(spec.team, spec.gpu_type)
     )
-    now = now_ms()
     event = ev.Submitted(at_ms=now, actor=f"user:{actor.username}")
     value = new_job(new_id("job"), spec, event).job
     job = Job.objects.create(
@@ -128,6 +128,7 @@ def _accept(actor: Actor, spec: JobSpec, key: str | None, lineage: dict[str, Any
         project=spec.project,
         spec=specification.as_mapping(spec),
         lineage=lineage,
+        traceparent=traces.submitted(value.id, now),
         idempotency_key=key,
         cloned_from=cloned_from,
         submitted_ms=value.submitted_ms,
@@ -279,9 +280,8 @@ def stop_overdue(at_ms: int, fence: Fence = transaction.atomic) -> None:
     active = Job.objects.filter(state__in=states, stop="none")
     columns = ("id", "started_ms", "spec__max_runtime_hours", "spec__kind")
     for job_id, started_ms, hours, kind in active.values_list(*columns):
-        if kind == JobKind.SERVICE:
-            continue
-        if started_ms is not None and at_ms - started_ms > float(hours) * 3_600_000:
+        overdue = started_ms is not None and at_ms - started_ms > float(hours) * 3_600_000
+        if overdue and kind != JobKind.SERVICE:
             with fence():
                 transitions.step(job_id, ev.TimeLimitReached(at_ms=at_ms, actor="system"))
 

@@ -3,7 +3,7 @@
 A thousand jobs take as many statements as one.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from platform_core.jobs.states import TERMINAL, WAITING, JobState
 from webapp.base.rows import update_each
 from webapp.events import services as events
 from webapp.events.services import Happening
-from webapp.jobs import hints, mails, recoveries
+from webapp.jobs import hints, mails, recoveries, traces
 from webapp.jobs.mapping import job_columns, job_value
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.jobs.recoveries import AttemptEnd
@@ -174,8 +174,17 @@ def _write_attempts(moved: Sequence[Advancing]) -> None:
     for columns, outcome in zip(rows.values(), outcomes, strict=True):
         columns["outcome"] = outcome[:200]
     update_each(Attempt, rows)
+    traces.ended(
+        [job.attempt.id for job in moved if job.attempt is not None and _never_stepped(job.attempt, rows)]
+    )
     recoveries.refresh({job.row.id for job in moved if job.attempt is not None and job.attempt.number > 1})
     recoveries.opened(ends)
+
+
+def _never_stepped(attempt: Attempt, rows: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether it has ended now without a step."""
+    ended_now = attempt.ended_ms is None and rows[attempt.id]["ended_ms"] is not None
+    return ended_now and attempt.first_step_ms is None
 
 
 def _ends(job: Advancing, attempt: Attempt, columns: dict[str, Any]) -> list[AttemptEnd]:

@@ -1,6 +1,7 @@
 """Who was heard when, in Redis: a heartbeat costs one round trip there and nothing in the database.
 
-Keys: `cluster:seen` (sorted set, node → ms), `cluster:telemetry:<node>` (JSON, expires), `cluster:full` and
+Keys: `cluster:seen` (sorted set, node → ms), `cluster:telemetry:<node>` (JSON, expires), `cluster:exposition:<node>`
+(the same for Prometheus, see exposition.py), `cluster:full` and
 `cluster:ailing` (sets of nodes whose disk is full, and with symptoms of device health), `cluster:ear` (since when, and
 when last, a gateway was there to hear anybody), `cluster:holders:<manifest>` (sorted set, node → ms). Channel
 `wanted:<node>` carries hints to the node's gateway.
@@ -22,6 +23,7 @@ from platform_core.cluster.device_health import is_symptom
 from platform_core.cluster.health import is_disk_full
 from platform_core.node.description import SlotTelemetry, Telemetry
 from webapp.base.identity import now_ms
+from webapp.nodes import exposition
 
 SEEN = "cluster:seen"
 EAR = "cluster:ear"
@@ -43,6 +45,10 @@ def _holders_key(manifest: str) -> str:
 
 def _telemetry_key(node_id: str) -> str:
     return f"cluster:telemetry:{node_id}"
+
+
+def _exposition_key(node_id: str) -> str:
+    return f"cluster:exposition:{node_id}"
 
 
 @cache
@@ -77,7 +83,7 @@ class Recorder:
             moment = now_ms()
             pipe.zadd(SEEN, dict.fromkeys(beats, moment))
             for node_id, telemetry in beats.items():
-                pipe.set(_telemetry_key(node_id), _to_json(telemetry), ex=TELEMETRY_SECONDS)
+                _keep(pipe, node_id, telemetry)
             _note_disks(pipe, beats)
             _note_holders(pipe, beats, moment)
             await pipe.execute()
@@ -101,10 +107,15 @@ def heard(node_id: str, telemetry: Telemetry, moment_ms: int) -> None:
     """One heartbeat, for those who have no event loop."""
     pipe = client().pipeline(transaction=False)
     pipe.zadd(SEEN, {node_id: moment_ms})
-    pipe.set(_telemetry_key(node_id), _to_json(telemetry), ex=TELEMETRY_SECONDS)
+    _keep(pipe, node_id, telemetry)
     _note_disks(pipe, {node_id: telemetry})
     _note_holders(pipe, {node_id: telemetry}, moment_ms)
     pipe.execute()
+
+
+def _keep(pipe: Any, node_id: str, telemetry: Telemetry) -> None:
+    pipe.set(_telemetry_key(node_id), _to_json(telemetry), ex=TELEMETRY_SECONDS)
+    pipe.set(_exposition_key(node_id), exposition.kept(telemetry), ex=TELEMETRY_SECONDS)
 
 
 def _note_disks(pipe: Any, beats: Mapping[str, Telemetry]) -> None:
@@ -180,6 +191,12 @@ def telemetry(node_ids: Sequence[str]) -> dict[str, Telemetry]:
         return {}
     texts: Any = client().mget([_telemetry_key(node) for node in node_ids])
     return {node: _from_json(text) for node, text in zip(node_ids, texts, strict=True) if text}
+
+
+def expositions(node_ids: Sequence[str]) -> list[str | None]:
+    """In this order; None of a node that was not heard within two minutes."""
+    texts: Any = client().mget([_exposition_key(node) for node in node_ids]) if node_ids else []
+    return [None if text is None else text.decode() for text in texts]
 
 
 def listening(moment_ms: int) -> None:

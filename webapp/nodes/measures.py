@@ -10,7 +10,8 @@ from django.db.models import Count, Q, QuerySet
 
 from platform_core.cluster.health import NodeState
 from platform_core.node.description import Telemetry
-from webapp.nodes import liveness
+from platform_core.units import SECOND_MS
+from webapp.nodes import exposition, liveness
 from webapp.nodes.models import Node, Slot
 
 
@@ -30,10 +31,29 @@ class NodeReading:
         return max((slot.readings.get(reading, 0.0) for slot in slots), default=0.0)
 
 
-def readings() -> Iterator[NodeReading]:
-    rows = list(
-        _living().exclude(state=NodeState.LOST).order_by("id").values_list("id", "hostname", "gpu_type")
+def exposed() -> str:
+    """The families of every node and slot, in the text format of Prometheus."""
+    rows = _heard()
+    texts, lags = liveness.expositions([node_id for node_id, _, _ in rows]), liveness.uplink_lags()
+    lines = "".join(
+        f'trainmaster_uplink_lag_seconds{{node="{exposition.escaped(hostname)}"}} {lags[node_id] / SECOND_MS}\n'
+        for node_id, hostname, _ in rows
+        if node_id in lags
     )
+    known = [
+        (hostname, gpu_type, text) for (_, hostname, gpu_type), text in zip(rows, texts, strict=True) if text
+    ]
+    head = exposition.head("uplink_lag_seconds", "Age of what a node sent last, when it arrived.")
+    return exposition.put_together(known) + head + lines
+
+
+def _heard() -> list[tuple[str, str, str]]:
+    rows = _living().exclude(state=NodeState.LOST).order_by("id")
+    return list(rows.values_list("id", "hostname", "gpu_type"))
+
+
+def readings() -> Iterator[NodeReading]:
+    rows = _heard()
     ids = [node_id for node_id, _, _ in rows]
     telemetry, lags = liveness.telemetry(ids), liveness.uplink_lags()
     for node_id, hostname, gpu_type in rows:

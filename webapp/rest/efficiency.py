@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from platform_core.efficiency.chargeback import ALL, charges, period_of
 from platform_core.efficiency.waste import Use, totals
 from platform_core.errors import TrainmasterError
 from platform_core.units import DAY_MS
@@ -152,6 +153,39 @@ class Waste(APIView):
         from_ms = now - int(days) * DAY_MS
         found = [asdict(each) for each in totals(uses(actor.sees, from_ms, now), _KEYS[by])]
         return Response(WasteOut({"from_ms": from_ms, "to_ms": now, "results": found}).data)
+
+
+class ChargeOut(serializers.Serializer[Any]):
+    team = serializers.CharField(help_text=f"{ALL} in the last line, the sum of all.")
+    gpu_type = serializers.CharField(help_text=f"{ALL} in the line with the sum of a team.")
+    total = TotalOut()
+
+
+class ChargebackOut(serializers.Serializer[Any]):
+    from_ms = serializers.IntegerField()
+    to_ms = serializers.IntegerField()
+    results = ChargeOut(many=True)
+
+
+class Chargeback(APIView):
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("month", str, description="As in 2026-10; the last that is over without it."),
+            OpenApiParameter("from", str, description="First day, as in 2026-10-01, instead of a month."),
+            OpenApiParameter("to", str, description="Last day."),
+        ],
+        responses=ChargebackOut,
+    )
+    def get(self, request: Request) -> Response:
+        """What your teams are charged for a period in UTC: GPU-hours, cost and waste by team and GPU type."""
+        actor, now = actor_of(request), now_ms()
+        require(actor, "cluster.view")
+        month, first, last = (request.GET.get(name, "") for name in ("month", "from", "to"))
+        period = period_of(month, first, last, now)
+        found = [asdict(each) for each in charges(uses(actor.sees, period.from_ms, min(now, period.to_ms)))]
+        return Response(
+            ChargebackOut({"from_ms": period.from_ms, "to_ms": period.to_ms, "results": found}).data
+        )
 
 
 class NewProfile(serializers.Serializer[Any]):

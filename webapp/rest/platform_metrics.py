@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from platform_core.node.description import POWER
 from webapp.accounts import mailing
 from webapp.alerts import queries as alerts
 from webapp.base import pulse, traffic
@@ -125,63 +123,6 @@ def _traffic() -> Iterator[Metric]:
             requests.add_metric((line.protocol, line.route, outcome), count)
         seconds.add_metric((line.protocol, line.route), line.seconds)
     yield from (requests, seconds)
-
-
-_OF_SLOTS = (
-    ("slot_utilisation_ratio", "gauge", "Utilisation of a slot, 0 to 1.", lambda slot: slot.utilisation),
-    ("slot_memory_used_bytes", "gauge", "Used memory of a slot.", lambda slot: slot.memory_used_bytes),
-    ("slot_temperature_celsius", "gauge", "Temperature of a GPU.", lambda slot: slot.temperature_celsius),
-    ("slot_power_watts", "gauge", "Power that a GPU draws.", lambda slot: slot.readings.get(POWER)),
-    (
-        "slot_ecc_corrected",
-        "gauge",
-        "Corrected memory errors since the driver was loaded.",
-        lambda s: s.ecc_corrected,
-    ),
-    ("slot_ecc_uncorrected", "gauge", "Uncorrected memory errors since then.", lambda s: s.ecc_uncorrected),
-)
-
-
-def of_nodes() -> bytes:
-    """The families of every node and slot as text: tens of thousands of samples, too many to make objects of."""
-    read = [replace(node, hostname=_escaped(node.hostname)) for node in nodes.readings()]
-    places = [
-        (f'{{gpu_type="{node.gpu_type}",node="{node.hostname}",slot="{slot.index}"}}', slot)
-        for node in read
-        if node.telemetry
-        for slot in node.telemetry.slots
-    ]
-    lines: list[str] = []
-    for name, kind, words, value_of in _OF_SLOTS:
-        _head(lines, name, kind, words)
-        lines += [
-            f"trainmaster_{name}{labels} {value}"
-            for labels, slot in places
-            if (value := value_of(slot)) is not None
-        ]
-    _head(lines, "node_disk_free_bytes", "gauge", "Free bytes of the data folder of a node.")
-    heard = [(node.hostname, node.telemetry) for node in read if node.telemetry]
-    lines += [f'trainmaster_node_disk_free_bytes{{node="{name}"}} {t.disk_free_bytes}' for name, t in heard]
-    _head(lines, "node_memory_used_bytes", "gauge", "Used memory of a node.")
-    lines += [
-        f'trainmaster_node_memory_used_bytes{{node="{name}"}} {t.memory_used_bytes}' for name, t in heard
-    ]
-    _head(lines, "uplink_lag_seconds", "gauge", "Age of what a node sent last, when it arrived.")
-    lines += [
-        f'trainmaster_uplink_lag_seconds{{node="{node.hostname}"}} {node.uplink_lag_ms / SECOND_MS}'
-        for node in read
-        if node.uplink_lag_ms is not None
-    ]
-    return ("\n".join(lines) + "\n").encode()
-
-
-def _escaped(text: str) -> str:
-    """As the text format wants it in the value of a label."""
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _head(lines: list[str], name: str, kind: str, words: str) -> None:
-    lines += [f"# HELP trainmaster_{name} {words}", f"# TYPE trainmaster_{name} {kind}"]
 
 
 def gauge(name: str, words: str, *labels: str, value: float | None = None) -> GaugeMetricFamily:

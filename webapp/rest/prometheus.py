@@ -22,6 +22,7 @@ from rest_framework.views import APIView
 
 from webapp.accounts.queries import actor_of
 from webapp.deployments import queries as deployments
+from webapp.nodes import measures as nodes
 from webapp.rest import platform_metrics
 
 SCRAPER = "scraper"
@@ -76,7 +77,7 @@ class Metrics(APIView):
         if teams is not None:
             return _answer(generate_latest(Families(families)))
         whole = Families((*families, *platform_metrics.of_platform()))
-        return _answer(generate_latest(whole) + platform_metrics.of_nodes())
+        return _answer(generate_latest(whole) + nodes.exposed().encode())
 
 
 def _answer(text: bytes) -> Response:

@@ -42,6 +42,21 @@ class SummaryOut(serializers.Serializer[Any]):
     max_step = serializers.IntegerField(allow_null=True)
 
 
+class RunMeasures(serializers.Serializer[Any]):
+    gpu_type = serializers.CharField(help_text="Of its job; empty without one.")
+    mfu = serializers.FloatField(allow_null=True, help_text="0 to 1")
+    utilisation = serializers.FloatField(allow_null=True, help_text="Of its slots, 0 to 1.")
+    tokens_per_second = serializers.FloatField(allow_null=True, help_text="Of all ranks.")
+    step_seconds = serializers.FloatField(allow_null=True, help_text="Of the slowest rank.")
+    data_wait = serializers.FloatField(
+        allow_null=True, help_text="Part of its time that waits for data, 0 to 1."
+    )
+    memory_bytes = serializers.FloatField(allow_null=True, help_text="The most of any rank at any time.")
+    gpu_ms = serializers.IntegerField(allow_null=True)
+    micro_dollars = serializers.IntegerField(allow_null=True)
+    measured_ms = serializers.IntegerField(allow_null=True)
+
+
 class RunOut(serializers.Serializer[Any]):
     id = serializers.CharField()
     name = serializers.CharField()
@@ -58,6 +73,9 @@ class RunOut(serializers.Serializer[Any]):
     parameters = serializers.DictField()
     tags = serializers.DictField(child=serializers.CharField(allow_blank=True))
     metrics = serializers.SerializerMethodField(help_text="The last value of each metric.")
+    efficiency = RunMeasures(
+        source="*", help_text="As it was measured last, once a minute; null: not measured."
+    )
     created_ms = serializers.IntegerField()
     started_ms = serializers.IntegerField(allow_null=True)
     ended_ms = serializers.IntegerField(allow_null=True)

@@ -222,6 +222,7 @@ urlpatterns = [
         "reports/<str:report_id>/links/<int:link_id>", reports.OneReportLink.as_view(), name="api-report-link"
     ),
     path("efficiency", efficiency.Waste.as_view(), name="api-efficiency"),
+    path("chargeback", efficiency.Chargeback.as_view(), name="api-chargeback"),
     path("endpoints", endpoints.Endpoints.as_view(), name="api-endpoints"),
     path("endpoints/<str:team>/<str:name>", endpoints.OneEndpoint.as_view(), name="api-endpoint"),
     path("endpoints/<str:team>/<str:name>/drift", endpoints.Drift.as_view(), name="api-endpoint-drift"),

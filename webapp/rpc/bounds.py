@@ -22,6 +22,7 @@ from platform_core.node.observed import (
     HangObserved,
     Observed,
     StacksObserved,
+    StartPhase,
 )
 from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2
 from trainmaster_wire.conversion import from_wire
@@ -39,6 +40,7 @@ MAX_SENTENCE = 2_000
 MAX_OUTPUT = 64 * 1024
 MAX_CHUNKS_BYTES = 2**17  # of a bitmap: a million chunks
 MAX_ROWS = 10_000  # of one kind in one message
+MAX_PHASES = 20  # of the start of an attempt on one node
 MAX_CELSIUS = 1_000.0
 MAX_MS = 253_402_300_799_000  # the end of the year 9999: no calendar goes on
 # What reading something that a node or a script wrote may raise.
@@ -208,6 +210,10 @@ def _hang(hang: HangObserved | None) -> HangObserved | None:
     return None if hang is None else _bounded(hang)
 
 
+def _phases(phases: tuple[StartPhase, ...]) -> tuple[StartPhase, ...]:
+    return tuple(map(_bounded, phases[:MAX_PHASES]))
+
+
 def _readings(readings: Mapping[str, float]) -> Mapping[str, float]:
     return {
         name: max(0.0, min(float(value), float(MAX_BIGINT)))
@@ -232,7 +238,8 @@ def _bounded(value: T) -> T:
 _COUNT = _measured(0, MAX_BIGINT)
 # By value and field; ids are checked above, and numbers of 32 bits with a sign fit into every column.
 RULES: dict[type, dict[str, Callable[[Any], Any]]] = {
-    AttemptObserved: {"reason": _sentence, "stacks": _stacks, "hang": _hang},
+    AttemptObserved: {"reason": _sentence, "stacks": _stacks, "hang": _hang, "phases": _phases},
+    StartPhase: {"name": _name, "began_ms": _moment, "ended_ms": _moment},
     HangObserved: {"at_ms": _moment, "silent_ms": _moment, "limit_ms": _moment, "step": _bigint},
     RankStack: {"rank": _int, "function": _name, "location": _name, "state": _name, "step": _bigint},
     DeploymentObserved: {

@@ -14,7 +14,7 @@ from trainmaster_wire.agent.v1 import session_pb2
 from webapp.base.identity import now_ms
 from webapp.checkpoints import services as checkpoints
 from webapp.deployments import services as deployments
-from webapp.jobs import hangs
+from webapp.jobs import hangs, traces
 from webapp.jobs import services as jobs
 from webapp.jobs.members import MemberSeen, members
 from webapp.nodes import services as clusters
@@ -70,6 +70,15 @@ def _attempts(observed: Sequence[tuple[str, AttemptObserved]]) -> None:
         jobs.observe_all(events)
         # Nothing of these is wanted any more: their agents may clean up.
         clusters.touch(jobs.mark_drained(ended))
+    traces.reported(
+        {
+            (attempt.attempt_id, node): attempt.phases
+            for node, attempt in observed
+            if attempt.phases
+            and (member := known.get((attempt.attempt_id, node))) is not None
+            and not member.start_phases
+        }
+    )
     hangs.observe([(node, attempt) for node, attempt in running if (attempt.attempt_id, node) in known])
 
 

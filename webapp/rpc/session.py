@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 
 from platform_core.errors import TrainmasterError
+from platform_core.trace_context import trace_id
 from trainmaster import structured_logs
 from trainmaster_wire.agent.v1 import manifest_pb2, session_pb2, session_pb2_grpc
 from trainmaster_wire.conversion import to_wire
@@ -132,7 +133,13 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
             known, ordered = ordered, {attempt.attempt_id for attempt in state.attempts}
             for attempt in state.attempts:
                 if attempt.launch and attempt.attempt_id not in known:
-                    log.info("%s of %s is ordered", attempt.attempt_id, attempt.launch.job_id)
+                    trace = trace_id(attempt.launch.traceparent) or ""
+                    log.info(
+                        "%s of %s is ordered",
+                        attempt.attempt_id,
+                        attempt.launch.job_id,
+                        extra={"trace": trace},
+                    )
 
 
 async def _until_replaced(node_id: str, watch: Watch) -> None:

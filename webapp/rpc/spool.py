@@ -51,6 +51,10 @@ def ingest(attempt: Attempt, node_id: str, data: bytes, *, rank: int = 0, end: i
             event = storable(event)
             if kind == "init":
                 experiments.describe_run(attempt.job_id, event)
+                if "at_ms" in event:
+                    recoveries.milestone(
+                        attempt.job_id, attempt.number, "script", moment(int(event["at_ms"]))
+                    )
                 progress["total_steps"] = whole(int(event["step_total"])) if event.get("step_total") else None
             elif kind == "value":
                 experiments.ingest_value(attempt.job_id, attempt.number, _value(event))

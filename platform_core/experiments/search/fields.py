@@ -61,6 +61,15 @@ ATTRIBUTES = {
     "created": Attribute(ValueKind.TIME, "when the run was created"),
     "duration": Attribute(ValueKind.NUMBER, "seconds from start to end"),
     "archived": Attribute(ValueKind.FLAG, "whether the run is archived"),
+    "gpu_type": Attribute(ValueKind.TEXT, "the GPU type that its job asked for"),
+    "mfu": Attribute(ValueKind.NUMBER, "model FLOPs utilisation, 0 to 1"),
+    "utilisation": Attribute(ValueKind.NUMBER, "how busy its slots were, 0 to 1"),
+    "tokens_per_second": Attribute(ValueKind.NUMBER, "tokens a second of all ranks"),
+    "step_seconds": Attribute(ValueKind.NUMBER, "seconds of a step of the slowest rank"),
+    "data_wait": Attribute(ValueKind.NUMBER, "part of the time that waits for data, 0 to 1"),
+    "memory_bytes": Attribute(ValueKind.NUMBER, "the most memory of any rank"),
+    "gpu_hours": Attribute(ValueKind.NUMBER, "GPU-hours that its job has held"),
+    "cost": Attribute(ValueKind.NUMBER, "dollars that its job has cost"),
 }
 ALIASES = {
     "status": "state",

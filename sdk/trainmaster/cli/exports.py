@@ -20,7 +20,8 @@ from trainmaster.exporters.runs import ExportedRun, run_of, runs_of
 )
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 def export(what: str, form: str, folder: Path) -> None:
-    """Write a run, or all runs of an experiment, into DIR: event files of TensorBoard, or Parquet.
+    """Write a run, or all runs of an experiment, into DIR: event files of TensorBoard, or Parquet, with their images,
+    sounds, tables, histograms and texts.
 
     RUN is its id; EXPERIMENT its name or number.
     """

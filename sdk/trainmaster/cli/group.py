@@ -5,6 +5,7 @@ import click
 from trainmaster.cli import output
 from trainmaster.cli.account import quota, teams, whoami
 from trainmaster.cli.alerts import alerts
+from trainmaster.cli.chargeback import chargeback
 from trainmaster.cli.checkpoints import checkpoints
 from trainmaster.cli.commands import Commands
 from trainmaster.cli.completion import completion
@@ -44,7 +45,7 @@ SECTIONS = {
         dataset, models, register, gate, suite, lineage, deploy, deployments, promote, rollback, retry, preheat, pin,
         endpoints, retrain,
     ],
-    "Cluster": [nodes, alerts, service_levels, quota, storage],
+    "Cluster": [nodes, alerts, service_levels, quota, storage, chargeback],
     "Account": [login, whoami, teams, completion],
 }  # fmt: skip
 # One line each: their modules import the whole server or agent, too slow for a list of commands.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from trainmaster.cli import output
 from trainmaster.cli.commands import Failure
 from trainmaster.cli.session import connect
 from trainmaster.client import Client
-from trainmaster.importers import mlflow, tensorboard, wandb
+from trainmaster.importers import mlflow, mlflow_registry, tensorboard, wandb
 from trainmaster.importers.mlflow_server import MlflowServer
 from trainmaster.importers.runs import SourceError, SourceRun
 from trainmaster.importers.sending import parents_first, send
@@ -76,21 +76,42 @@ def import_wandb(place: Path, team: str, experiment: str, as_json: bool) -> None
 @click.option("--only", default="", metavar="NAME", help="Only the experiment of this name on that server.")
 @click.option("--token", envvar="MLFLOW_TRACKING_TOKEN", default="", help="Token for that server.")
 def import_mlflow(url: str, team: str, experiment: str, as_json: bool, only: str, token: str) -> None:
-    """Import the runs of the MLflow server at URL with their whole history and artifacts.
+    """Import the runs of the MLflow server at URL with their whole history and artifacts, and its model registry:
+    models, versions with their files, tags, stages and aliases.
 
     A password goes into the address: http://USER:PASSWORD@HOST.
     """
     with connect() as client, MlflowServer(url, token) as server:
-        _import(client, team, lambda: mlflow.runs_of(server, only, experiment), as_json)
+        ids = _import(client, team, lambda: mlflow.runs_of(server, only, experiment), as_json)
+        _import_registry(client, client.only_team(team), server, ids, only, as_json)
 
 
-def _import(client: Client, team: str, runs_of: Callable[[], Iterable[SourceRun]], as_json: bool) -> None:
+def _import_registry(
+    client: Client, team: str, server: MlflowServer, ids: Mapping[str, str], only: str, as_json: bool
+) -> None:
+    """Of one experiment alone, what belongs to its runs; a version that is left out is no news then."""
+    try:
+        for sent in mlflow_registry.send_models(client, team, server, ids):
+            if not as_json and (sent.versions or not only):
+                click.echo(f"model {sent.name}: {sent.versions:,} new versions")
+            for sentence in sent.left_out if not only else ():
+                click.echo(sentence, err=True)
+    except SourceError as error:
+        raise Failure(f"{error}.") from error
+
+
+def _import(
+    client: Client, team: str, runs_of: Callable[[], Iterable[SourceRun]], as_json: bool
+) -> dict[str, str]:
+    """Identity at the source → id here."""
     team = client.only_team(team)
+    ids: dict[str, str] = {}
     rows: list[Imported] = []
     try:
         for run in parents_first(list(runs_of())):
             experiment = run.experiment or "Default"
             sent = send(client, team, experiment, run)
+            ids[run.identity] = sent.id
             rows.append(Imported(sent.id, run.name, experiment, sent.points, sent.values, sent.files))
             for sentence in sent.left_out:
                 click.echo(f"{run.name}: {sentence}", err=True)
@@ -107,3 +128,4 @@ def _import(client: Client, team: str, runs_of: Callable[[], Iterable[SourceRun]
         output.dump(rows)
     elif not rows:
         click.echo("There are no runs to import.", err=True)
+    return ids

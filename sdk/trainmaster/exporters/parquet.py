@@ -1,4 +1,6 @@
-"""Runs as two Parquet files: runs.parquet, a row a run, and points.parquet, a row a point."""
+"""Runs as Parquet files: runs.parquet, a row a run, points.parquet, a row a point, and values.parquet, a row for each
+image, sound, table, histogram and text; images and sounds lie as files in the folder values.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,12 @@ from pathlib import Path
 
 from trainmaster.client import Client
 from trainmaster.exporters.runs import ExportedRun, keys_of, points_of
+from trainmaster.exporters.values import ExportedValue, values_of
 
 _TEXTS = ("id", "name", "state", "owner", "group", "source", "description")
 _TIMES = ("created_ms", "started_ms", "ended_ms")
+_OF_VALUE = ("run", "key", "step", "index", "kind", "at_ms", "caption", "file", "document")
+_NUMBERS = frozenset({"step", "index", "at_ms"})
 _DOCUMENTS = ("parameters", "tags", "lineage")  # as JSON
 
 
@@ -27,7 +32,7 @@ def write(client: Client, runs: Iterable[ExportedRun], folder: Path) -> int:
         ("at_ms", pa.int64()),
     ]
     schema = pa.schema(columns)
-    count, lines = 0, []
+    count, lines, rich = 0, [], list[dict[str, object]]()
     with pq.ParquetWriter(folder / "points.parquet", schema, compression="zstd") as writer:
         for run in runs:
             lines.append(_line(run))
@@ -41,6 +46,11 @@ def write(client: Client, runs: Iterable[ExportedRun], folder: Path) -> int:
                     ]
                     writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
                     count += len(points)
+            rich += [_value(run, value, folder) for value in values_of(client, run)]
+    fields = [(name, pa.int64() if name in _NUMBERS else pa.string()) for name in _OF_VALUE]
+    pq.write_table(
+        pa.Table.from_pylist(rich, schema=pa.schema(fields)), folder / "values.parquet", compression="zstd"
+    )
     types = [
         *((name, pa.string()) for name in (*_TEXTS, *_DOCUMENTS)),
         *((name, pa.int64()) for name in _TIMES),
@@ -49,6 +59,20 @@ def write(client: Client, runs: Iterable[ExportedRun], folder: Path) -> int:
         pa.Table.from_pylist(lines, schema=pa.schema(types)), folder / "runs.parquet", compression="zstd"
     )
     return count
+
+
+def _value(run: ExportedRun, value: ExportedValue, folder: Path) -> dict[str, object]:
+    file = ""
+    if value.document is None:
+        file = f"values/{run.id}/{value.file_name}"
+        place = folder / file
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(value.data)
+    return {
+        "run": run.id, "key": value.key, "step": value.step, "index": value.index, "kind": value.kind,
+        "at_ms": value.at_ms, "caption": value.caption, "file": file,
+        "document": "" if value.document is None else json.dumps(value.document),
+    }  # fmt: skip
 
 
 def _line(run: ExportedRun) -> dict[str, object]:

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
 import httpx
 
 from trainmaster.importers.runs import SourceError
 
 TIMEOUT = httpx.Timeout(60.0, connect=10.0)
+_PROXY = "/api/2.0/mlflow-artifacts/artifacts"
 _PAGE, _HISTORY_PAGE = 1_000, 25_000
 
 
@@ -78,22 +80,43 @@ class MlflowServer:
     @contextmanager
     def opened(self, run_id: str, path: str) -> Iterator[Path]:
         """A copy of one artifact, for as long as the context is open."""
+        what = f"the artifact {path} of run {run_id}"
+        with self._copy("/get-artifact", {"run_id": run_id, "path": path}, what) as copy:
+            yield copy
+
+    def place_of(self, name: str, number: str) -> str:
+        """Where the files of a version of a registered model lie."""
+        answer = self._ask("GET", "model-versions/get-download-uri", {"name": name, "version": number})
+        return str(answer.get("artifact_uri") or "")
+
+    def proxied(self, root: str, folder: str = "") -> Iterator[str]:
+        """Paths below `root` of all files that the server keeps there itself."""
+        place = f"{root}/{folder}".rstrip("/")
+        for file in self._ask("GET", _PROXY, {"path": place}).get("files") or ():
+            path = f"{folder}/{file['path']}".lstrip("/")
+            if file.get("is_dir"):
+                yield from self.proxied(root, path)
+            else:
+                yield path
+
+    @contextmanager
+    def proxied_file(self, path: str) -> Iterator[Path]:
+        """A copy, for as long as the context is open."""
+        with self._copy(f"{_PROXY}/{quote(path)}", {}, f"the artifact {path}") as copy:
+            yield copy
+
+    @contextmanager
+    def _copy(self, address: str, query: Mapping[str, str], what: str) -> Iterator[Path]:
         with tempfile.NamedTemporaryFile(prefix="trainmaster-import-") as copy:
             try:
-                with self._http.stream(
-                    "GET", "/get-artifact", params={"run_id": run_id, "path": path}
-                ) as answer:
+                with self._http.stream("GET", address, params=query) as answer:
                     if answer.status_code != 200:
                         answer.read()
-                        raise SourceError(
-                            f"{self.url} answered {answer.status_code} for the artifact {path} of run {run_id}"
-                        )
+                        raise SourceError(f"{self.url} answered {answer.status_code} for {what}")
                     for part in answer.iter_bytes(1 << 20):
                         copy.write(part)
             except httpx.HTTPError as error:
-                raise SourceError(
-                    f"{self.url} did not give the artifact {path} of run {run_id}: {error}"
-                ) from error
+                raise SourceError(f"{self.url} did not give {what}: {error}") from error
             copy.flush()
             yield Path(copy.name)
 
@@ -111,7 +134,8 @@ class MlflowServer:
     def _ask(self, method: str, path: str, search: Mapping[str, Any]) -> Mapping[str, Any]:
         fields: dict[str, Any] = {"json": search} if method == "POST" else {"params": search}
         try:
-            answer = self._http.request(method, f"/api/2.0/mlflow/{path}", **fields)
+            address = path if path.startswith("/") else f"/api/2.0/mlflow/{path}"
+            answer = self._http.request(method, address, **fields)
         except httpx.HTTPError as error:
             raise SourceError(f"{self.url} does not answer: {error}") from error
         try:

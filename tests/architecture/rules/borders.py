@@ -16,6 +16,7 @@ ALSO_PUBLIC = {
     "webapp.base.identity": "ids for new rows of every app",
     "webapp.base.lease": "leadership by a lease is the same for every coordinator",
     "webapp.base.traffic": "what the web processes counted of requests, for metrics and service levels alike",
+    "webapp.base.spans": "every app sends its spans by the one exporter",
     "webapp.base.tracing": "one trace goes from a request to everything that it asks for",
     "webapp.base.pulse": "the pulse of the workers is the same for all tasks",
     "webapp.jobs.measures": "what is measured of jobs, for metrics, alerts and service levels alike",

@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.support.collector import Collector
 from webapp.operations.platform_process import PlatformProcess
 from webapp.operations.state_folder import (
     StateFolder,
@@ -117,7 +118,7 @@ def submit(platform: PlatformProcess, token: str) -> tuple[str, str]:
     job = {
         "name": "one",
         "team": "vision",
-        "command": "python -c pass",
+        "command": "python -c 'import trainmaster as t; t.init(total_steps=1); t.log(1, loss=1.0)'",
         "strategy": "custom",
     }
     headers = {
@@ -144,7 +145,9 @@ def lines(platform: PlatformProcess, *programs: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_job_is_followed_through_the_logs_of_all_processes(platform: PlatformProcess) -> None:
+def test_a_job_is_followed_through_the_logs_and_the_spans_of_all_processes(
+    platform: PlatformProcess, collector: Collector
+) -> None:
     token = platform.manage("shell", "--no-imports", "-c", MEMBER).strip().splitlines()[-1]
     job, trace = submit(platform, token)
     assert trace == TRACE
@@ -156,9 +159,9 @@ def test_a_job_is_followed_through_the_logs_of_all_processes(platform: PlatformP
             (line["process"], line["message"].split()[0]): line for line in written if line.get("job") == job
         }
 
-    steps = {("web", "Submitted"), ("worker", "Placed"), ("agent", "starting")}
+    steps = {("web", "Submitted"), ("worker", "Placed"), ("agent", "starting"), ("gateway", "attempt")}
     deadline = time.monotonic() + 180
-    while not steps <= (found := told()).keys() or not any(process == "gateway" for process, _ in found):
+    while not steps <= (found := told()).keys():
         assert time.monotonic() < deadline, sorted(found)
         time.sleep(0.2)
     assert found["web", "Submitted"]["trace"] == TRACE
@@ -167,6 +170,29 @@ def test_a_job_is_followed_through_the_logs_of_all_processes(platform: PlatformP
     ordered = next(line for (process, _), line in found.items() if process == "gateway" and "attempt" in line)
     started = found["agent", "starting"]
     assert (started["attempt"], started["node"]) == (ordered["attempt"], ordered["node"])
+    assert started["trace"] == ordered["trace"] == TRACE
+    in_one_trace(collector)
+
+
+def in_one_trace(collector: Collector) -> None:
+    """From the request to the first step, over all processes, each span below its parent."""
+    below = {
+        "submit": "POST api-jobs",
+        "start attempt 1": "submit",
+        "wait in queue": "start attempt 1",
+        "placement": "start attempt 1",
+        "start order": "start attempt 1",
+        "launch": "start attempt 1",
+        "start processes": "start attempt 1",
+        "first step": "start attempt 1",
+    }
+    found = collector.wait_for(*below, trace=TRACE)
+    for name, parent in below.items():
+        assert found[name]["parentSpanId"] == found[parent]["spanId"], name
+    services = {"web", "worker", "gateway", "agent", "rank"}
+    assert {f"trainmaster-{name}" for name in services} <= {span["service"] for span in found.values()}
+    ends = [int(found[name]["endTimeUnixNano"]) for name in ("wait in queue", "launch", "first step")]
+    assert ends == sorted(ends)
 
 
 def test_every_line_of_every_process_is_an_object_without_secrets(platform: PlatformProcess) -> None:

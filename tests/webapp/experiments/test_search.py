@@ -48,6 +48,10 @@ def random_run(number: int, rng: random.Random, experiment: Experiment, owner: U
         created_ms=rng.choice((500, 600)),
         changed_ms=600,
         archived_ms=rng.choice((None, 700)),
+        gpu_type=rng.choice(("", "h100-80gb")),
+        mfu=rng.choice((None, 0.5, 0.001)),
+        gpu_ms=rng.choice((None, 1_800_000)),
+        micro_dollars=rng.choice((None, 1_000)),
     )
 
 
@@ -65,6 +69,9 @@ def values_of(run: Run, metrics: dict[str, float], datasets: list[dict[str, str]
             "parent": run.parent_id, "source": run.source, "start_time": run.started_ms, "end_time": run.ended_ms,
             "created": run.created_ms, "archived": run.archived_ms is not None,
             "duration": (run.ended_ms - run.started_ms) / 1000 if ends else None,
+            "gpu_type": run.gpu_type or None, "mfu": run.mfu,
+            "gpu_hours": run.gpu_ms / 3_600_000 if run.gpu_ms is not None else None,
+            "cost": run.micro_dollars / 1_000_000 if run.micro_dollars is not None else None,
             "artifact_uri": f"mlflow-artifacts:/{run.experiment_id}/{run.id}/artifacts",
         },
         datasets=datasets,
@@ -144,7 +151,7 @@ texts = st.sampled_from(
         "datasets.context",
     )
 )
-moments = st.sampled_from(("start_time", "end_time", "created", "duration"))
+moments = st.sampled_from(("start_time", "end_time", "created", "duration", "mfu", "gpu_hours", "cost"))
 comparisons = st.one_of(
     compared(keys.map("metrics.{}".format), *of_number),
     compared(keys.map("lowest.{}".format), *of_number),
@@ -181,6 +188,8 @@ ORDERS = (
     "params.loss DESC",
     "tags.lr",
     "duration DESC",
+    "mfu DESC",
+    "cost",
     "archived",
 )
 

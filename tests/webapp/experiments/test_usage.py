@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.webapp.jobs.conftest import *  # noqa: F403  the small cluster
 from tests.webapp.jobs.conftest import say, tick
 from webapp.accounts.models import User
 from webapp.base.identity import now_ms
+from webapp.experiments import measures
 from webapp.experiments.usage import uses
 from webapp.jobs.models import Attempt, Job
 from webapp.quotas.models import LedgerEntry
@@ -33,9 +35,15 @@ def job(submit: Callable[..., Job]) -> Job:
     say(job, MemberPhase.RUNNING)
     Job.objects.filter(id=job.id).update(busy_samples=100, busy_sum=25.0)
     LedgerEntry.objects.filter(job_id=job.id).update(started_ms=now_ms() - HOUR_MS // 2)
-    values = {"ranks/0/mfu": 0.2, "ranks/1/mfu": 0.4, "ranks/0/step_seconds": 0.5}
+    values = {
+        "ranks/0/mfu": 0.2,
+        "ranks/1/mfu": 0.4,
+        "ranks/0/step_seconds": 0.5,
+        "ranks/1/step_seconds": 0.5,
+    }
     line = {"kind": "system", "at_ms": 1000, "step": 1, "values": values}
     spool.ingest(Attempt.objects.get(), "node-x", json.dumps(line).encode())
+    measures.measure(now_ms())
     return job
 
 
@@ -81,3 +89,23 @@ def test_rest_sums_by_what_is_asked_for(job: Job, cast: Cast, api: Callable[[Use
     assert (total["key"], total["jobs"], total["utilisation"]) == (job.id, 1, 0.25)
     assert client.get("/api/v1/efficiency?by=moon").status_code == 400
     assert client.get("/api/v1/efficiency?days=0").status_code == 400
+
+
+def test_a_team_sees_what_it_is_charged_and_an_admin_what_all_are(
+    job: Job, cast: Cast, api: Callable[[User], Any], browser: Browse
+) -> None:
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    before = f"{datetime.now(UTC) - timedelta(days=1):%Y-%m-%d}"
+    address = f"/api/v1/chargeback?from={before}&to={today}"
+    first, of_team, whole = api(cast.viewer).get(address).json()["results"]
+    assert (first["team"], first["gpu_type"], of_team["gpu_type"]) == ("vision", "cpu", "all")
+    assert first["total"]["gpu_ms"] == whole["total"]["gpu_ms"] == pytest.approx(HOUR_MS, rel=0.1)
+    assert whole["total"]["wasted_ms"] == pytest.approx(0.75 * HOUR_MS, rel=0.1)
+    assert len(browser(cast.outsider).get(address).json()["results"]) == 1
+    assert len(browser(cast.admin).get(address).json()["results"]) == 3
+    assert api(cast.viewer).get("/api/v1/chargeback?month=2026").status_code == 400
+    answer = browser(cast.viewer).get(f"/efficiency/chargeback/?month={today[:7]}")
+    assert answer["Content-Type"].startswith("text/csv")
+    assert f"chargeback-{today[:7]}.csv" in answer["Content-Disposition"]
+    assert "vision,cpu" in answer.content.decode()
+    assert "Chargeback by team" in browser(cast.viewer).get("/efficiency/").content.decode()

@@ -11,6 +11,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
+from platform_core.efficiency import chargeback as charging
 from platform_core.efficiency.waste import Total, Use, total, totals
 from platform_core.units import HOUR_MS, MICRO_DOLLARS
 from webapp.accounts.permissions import require
@@ -52,6 +53,7 @@ class EfficiencyPage:
     totals: Sequence[Total]
     jobs: Sequence[Use]  # those that waste most
     more_jobs: int
+    month: str  # the last that is over, for the chargeback
     trend: Callable[[], Sequence[WeekTotal]]  # the newest first
 
 
@@ -81,6 +83,7 @@ def efficiency(request: HttpRequest) -> HttpResponse:
         whole=total("", found),
         totals=totals(found, GROUPS[by][1]),
         jobs=wasting[:MOST_JOBS],
+        month=charging.period_of("", "", "", now).first[:7],
         more_jobs=max(0, len(wasting) - MOST_JOBS),
         trend=lambda: [
             WeekTotal(each, total("", uses(actor.sees, each.from_ms, min(now, each.to_ms))))
@@ -88,6 +91,20 @@ def efficiency(request: HttpRequest) -> HttpResponse:
         ],
     )
     return fragments.render(request, "efficiency/efficiency.html", page)
+
+
+@login_required
+@require_GET
+def chargeback(request: HttpRequest) -> HttpResponse:
+    """The charges of a month as CSV. Query: month, as 2026-10, without it the last that is over."""
+    actor, now = actor_of(request), now_ms()
+    require(actor, "cluster.view")
+    period = charging.period_of(request.GET.get("month", ""), "", "", now)
+    found = charging.charges(uses(actor.sees, period.from_ms, min(now, period.to_ms)))
+    name = f"chargeback-{period.first[:7]}.csv"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    text = charging.as_csv(found, period)
+    return HttpResponse(text, content_type="text/csv; charset=utf-8", headers=headers)
 
 
 def as_csv(found: Sequence[Use]) -> str:

@@ -65,9 +65,17 @@ def of_runs(runs: Sequence[Run], keys: Sequence[str], drawing: Drawing | None = 
     ]
 
 
-def sections(keys: Sequence[str]) -> list[ChartSection]:
-    """Every metric, in sections by prefix; the charts take their address from the data-curves around them."""
-    return [ChartSection(section.name, [chart(key) for key in section.keys]) for section in in_sections(keys)]
+def sections(keys: Sequence[str], order: Sequence[str] = ()) -> list[ChartSection]:
+    """Every metric, in sections by prefix, first those in `order`; the charts take their address from the data-curves
+    around them."""
+    places = {key: place for place, key in enumerate(order)}
+    return [
+        ChartSection(
+            section.name,
+            [chart(key) for key in sorted(section.keys, key=lambda key: places.get(key, len(places)))],
+        )
+        for section in in_sections(keys)
+    ]
 
 
 def chart(key: str) -> dict[str, Any]:

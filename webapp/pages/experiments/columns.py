@@ -24,10 +24,18 @@ _ATTRIBUTES = {
     "group": ("Group", "group"),
     "source": ("Source", "source"),
     "tags": ("Tags", ""),
-    "cost": ("Cost", ""),
-    "gpu_hours": ("GPU-hours", ""),
+    "cost": ("Cost", "cost"),
+    "gpu_hours": ("GPU-hours", "gpu_hours"),
+    "gpu_type": ("GPU type", "gpu_type"),
+    "mfu": ("MFU", "mfu"),
+    "utilisation": ("GPU utilisation", "utilisation"),
+    "tokens_per_second": ("Tokens/s", "tokens_per_second"),
+    "step_seconds": ("Step time", "step_seconds"),
+    "data_wait": ("Data wait", "data_wait"),
+    "memory_bytes": ("Peak memory", "memory_bytes"),
 }
-_NUMERIC = {"duration", "started", "created", "ended", "cost", "gpu_hours"}
+EFFICIENCY = ("mfu", "utilisation", "tokens_per_second", "step_seconds", "data_wait", "memory_bytes")
+_NUMERIC = {"duration", "started", "created", "ended", "cost", "gpu_hours", *EFFICIENCY}
 _COSTS = {"cost", "gpu_hours"}
 _STATISTICS = {"last": "metrics", "min": "lowest", "max": "highest"}  # as the search calls them
 DEFAULT_LAST = ("duration", "started")

@@ -10,7 +10,13 @@ from typing import Any
 from platform_core.experiments.comparison import MISSING, best_of, compared_metrics, differences, flatten
 from platform_core.experiments.sections import in_order, section_of
 from platform_core.experiments.states import RunState
-from platform_core.units import HOUR_MS, format_duration_ms, format_micro_dollars, format_number
+from platform_core.units import (
+    HOUR_MS,
+    format_bytes,
+    format_duration_ms,
+    format_micro_dollars,
+    format_number,
+)
 from webapp.experiments import queries
 from webapp.experiments.comparison import config, reported, value_of
 from webapp.experiments.models import Run
@@ -21,6 +27,14 @@ from webapp.quotas import queries as quotas
 from webapp.quotas.queries import JobCost
 
 MOST_CHOICES = 200  # of runs to add
+_MEASURES: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+    ("mfu", "MFU", "{:.1%}".format),
+    ("utilisation", "GPU utilisation", "{:.0%}".format),
+    ("tokens_per_second", "tokens/s", format_number),
+    ("step_seconds", "step time", lambda seconds: f"{seconds:.4g} s"),
+    ("data_wait", "data wait", "{:.1%}".format),
+    ("memory_bytes", "peak memory", lambda size: format_bytes(int(size))),
+)
 
 
 def differing_names(runs: Sequence[Run]) -> list[str]:
@@ -125,7 +139,7 @@ def page(runs: Sequence[Run], query: Query, now_ms: int) -> ComparePage:
         hidden=str(query.get("hide", "")).replace(",", " "),
         ranking=lambda: ranking(runs, options, differing_names(runs)),
         pinned=[charts.chart(key) for key in options.pins],
-        sections=charts.sections([key for key in names if key not in options.pins]),
+        sections=charts.sections([key for key in names if key not in options.pins], options.order),
         differences=lambda: _differences(configs, differing, query.get("all") == "1"),
         same=len({name for settings in configs for name in flatten(settings)}) - len(differing),
         finals=lambda: _finals(runs),
@@ -211,6 +225,17 @@ def _totals(runs: Sequence[Run], now_ms: int) -> list[dict[str, Any]]:
         },
         {"name": "GPU-hours", "values": [format_number(gpu_ms / HOUR_MS) for gpu_ms, _ in held]},
         {"name": "cost", "values": [format_micro_dollars(dollars) for _, dollars in held]},
+        *_efficiency(runs),
+    ]
+
+
+def _efficiency(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """A row for each measure that any of the runs has."""
+    rows = [(label, [getattr(run, name) for run in runs], form) for name, label, form in _MEASURES]
+    return [
+        {"name": label, "values": ["–" if value is None else form(value) for value in values]}
+        for label, values, form in rows
+        if any(value is not None for value in values)
     ]
 
 

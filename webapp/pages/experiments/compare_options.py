@@ -31,6 +31,7 @@ class Options:
     grouped: bool
     pins: tuple[str, ...]  # metrics that stand first
     wide: tuple[str, ...]  # metrics whose charts take the whole width
+    order: tuple[str, ...]  # metrics of sections that somebody arranged
 
     @property
     def drawing(self) -> dict[str, Any]:
@@ -57,6 +58,7 @@ def options_of(query: Query, metrics: Sequence[str]) -> Options:
         grouped=query.get("group") == "seeds",
         pins=_keys(query, "pins", metrics, metric),
         wide=_keys(query, "wide", metrics, metric),
+        order=_keys(query, "order", metrics, ""),
     )
 
 

@@ -11,11 +11,11 @@ from webapp.experiments import queries
 from webapp.experiments.models import Run
 from webapp.metrics import queries as metrics
 from webapp.pages.experiments import run_table
-from webapp.pages.experiments.columns import Column, column
+from webapp.pages.experiments.columns import EFFICIENCY, Column, column
 from webapp.pages.experiments.selection import Selection, scope
 
 MOST_GROUPS = 500  # shown
-GROUPABLE = ("state", "owner", "group", "source")
+GROUPABLE = ("state", "owner", "group", "source", "gpu_type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,8 @@ def _cell(column: Column, runs: Sequence[Run], summaries: run_table.Summaries) -
     if column.kind == "metrics":
         values = [run_table.metric_value(summaries.get(run.id, {}).get(column.key), column) for run in runs]
         return GroupCell(column, band(values), None)
+    if column.kind == "attribute" and column.key in EFFICIENCY:
+        return GroupCell(column, band([getattr(run, column.key) for run in runs]), None)
     return GroupCell(column, None, common([run_table.value_of(run, column, None, 0) for run in runs]))
 
 

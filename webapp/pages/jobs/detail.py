@@ -29,13 +29,14 @@ from webapp.jobs import hangs as hang_services
 from webapp.jobs import idle_policy, logs, lost_members, queries, spares
 from webapp.jobs.models import Attempt, Job, Spare
 from webapp.pages import fragments
-from webapp.pages.jobs import checkpoints, corruption, presentation, recovery, run
+from webapp.pages.jobs import checkpoints, corruption, presentation, recovery, run, start
 from webapp.pages.jobs import hangs as hang_panel
 from webapp.pages.jobs.checkpoints import IntervalPanel, SaveOrder
 from webapp.pages.jobs.corruption import CorruptionPanel
 from webapp.pages.jobs.hangs import HangNotice
 from webapp.pages.jobs.presentation import Answer, Figure, LineageEntry
 from webapp.pages.jobs.recovery import RecoveryPanel
+from webapp.pages.jobs.start import StartPanel
 from webapp.pages.jobs.views import row
 from webapp.pages.queue import panels as queue_panels
 from webapp.pages.runs import parts
@@ -103,6 +104,7 @@ class JobPage:
     checkpoints: Any
     recovery: Callable[[], RecoveryPanel]
     corruption: Callable[[], CorruptionPanel | None]
+    start: Callable[[], StartPanel | None]  # of its newest attempt
     reproduction: Callable[[], Reproduction | None]
     interval: Callable[[], IntervalPanel | None]
     retention: Callable[[], str]  # the rule, and the bytes in the store
@@ -185,6 +187,7 @@ def _page(actor: Actor, job: Job, tab: str) -> JobPage:
         spec_text=lambda: presentation.spec_text(job),
         recovery=cache(lambda: recovery.of_job(job, now)),
         corruption=lambda: corruption.of_job(job),
+        start=cache(lambda: start.of_job(job, now)),
         reproduction=cache(lambda: reproduction.of_job(actor, job)),
         models=lambda: registry.names(job.team_id),
         **saved,

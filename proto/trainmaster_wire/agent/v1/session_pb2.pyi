@@ -378,6 +378,7 @@ class AttemptObserved(_message.Message):
     RESUME_DAMAGED_FIELD_NUMBER: _builtins.int
     STACKS_FIELD_NUMBER: _builtins.int
     HANG_FIELD_NUMBER: _builtins.int
+    PHASES_FIELD_NUMBER: _builtins.int
     attempt_id: _builtins.str
     phase: Global___AttemptObserved.Phase.ValueType
     exit_code: _builtins.int
@@ -396,6 +397,10 @@ class AttemptObserved(_message.Message):
     def hang(self) -> Global___HangObserved:
         """absent again as soon as there is progress"""
 
+    @_builtins.property
+    def phases(self) -> _containers.RepeatedCompositeFieldContainer[Global___StartPhase]:
+        """on the way to its processes, in their order; each once it is over"""
+
     def __init__(
         self,
         *,
@@ -408,10 +413,11 @@ class AttemptObserved(_message.Message):
         resume_damaged: _builtins.bool = ...,
         stacks: Global___StacksObserved | None = ...,
         hang: Global___HangObserved | None = ...,
+        phases: _abc.Iterable[Global___StartPhase] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_hang", b"_hang", "_stacks", b"_stacks", "hang", b"hang", "stacks", b"stacks"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_hang", b"_hang", "_stacks", b"_stacks", "attempt_id", b"attempt_id", "end", b"end", "exit_code", b"exit_code", "hang", b"hang", "phase", b"phase", "reason", b"reason", "resume_damaged", b"resume_damaged", "stacks", b"stacks", "uplink_drained", b"uplink_drained"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_hang", b"_hang", "_stacks", b"_stacks", "attempt_id", b"attempt_id", "end", b"end", "exit_code", b"exit_code", "hang", b"hang", "phase", b"phase", "phases", b"phases", "reason", b"reason", "resume_damaged", b"resume_damaged", "stacks", b"stacks", "uplink_drained", b"uplink_drained"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__hang: _TypeAlias = _typing.Literal["hang"]  # noqa: Y015
     _WhichOneofArgType__hang: _TypeAlias = _typing.Literal["_hang", b"_hang"]  # noqa: Y015
@@ -423,6 +429,34 @@ class AttemptObserved(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__stacks) -> _WhichOneofReturnType__stacks | None: ...
 
 Global___AttemptObserved: _TypeAlias = AttemptObserved  # noqa: Y015
+
+@_typing.final
+class StartPhase(_message.Message):
+    """By the node's clock, in ms since 1970."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    BEGAN_MS_FIELD_NUMBER: _builtins.int
+    ENDED_MS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """code, dataset, checkpoint, model, launch"""
+    began_ms: _builtins.int
+    ended_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        began_ms: _builtins.int = ...,
+        ended_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["began_ms", b"began_ms", "ended_ms", b"ended_ms", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StartPhase: _TypeAlias = StartPhase  # noqa: Y015
 
 @_typing.final
 class HangObserved(_message.Message):
@@ -973,6 +1007,7 @@ class Launch(_message.Message):
     MOUNT_DATASET_FIELD_NUMBER: _builtins.int
     PARALLEL_FIELD_NUMBER: _builtins.int
     CORRUPTION_CHECK_FIELD_NUMBER: _builtins.int
+    TRACEPARENT_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     job_name: _builtins.str
     attempt: _builtins.int
@@ -993,6 +1028,8 @@ class Launch(_message.Message):
     """slug; a node may run each team's jobs as a system user of its own"""
     mount_dataset: _builtins.bool
     """the dataset is read where it lies, in a folder that each node has"""
+    traceparent: _builtins.str
+    """W3C trace context of this attempt, for its log lines and its processes"""
     @_builtins.property
     def command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -1061,10 +1098,11 @@ class Launch(_message.Message):
         mount_dataset: _builtins.bool = ...,
         parallel: Global___Parallel | None = ...,
         corruption_check: Global___CorruptionCheck | None = ...,
+        traceparent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "checkpoint", b"checkpoint", "code", b"code", "corruption_check", b"corruption_check", "dataset", b"dataset", "delivery", b"delivery", "model", b"model", "parallel", b"parallel", "resume", b"resume", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "attempt", b"attempt", "checkpoint", b"checkpoint", "checkpoint_upload_url", b"checkpoint_upload_url", "code", b"code", "command", b"command", "container_image", b"container_image", "corruption_check", b"corruption_check", "cpus_per_gpu", b"cpus_per_gpu", "dataset", b"dataset", "delivery", b"delivery", "environment", b"environment", "hyperparameters_json", b"hyperparameters_json", "job_id", b"job_id", "job_name", b"job_name", "master_address", b"master_address", "master_port", b"master_port", "memory_per_gpu_bytes", b"memory_per_gpu_bytes", "model", b"model", "mount_dataset", b"mount_dataset", "node_rank", b"node_rank", "nodes", b"nodes", "parallel", b"parallel", "resume", b"resume", "roles", b"roles", "secrets", b"secrets", "seed", b"seed", "slots", b"slots", "strategy", b"strategy", "team", b"team"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "attempt", b"attempt", "checkpoint", b"checkpoint", "checkpoint_upload_url", b"checkpoint_upload_url", "code", b"code", "command", b"command", "container_image", b"container_image", "corruption_check", b"corruption_check", "cpus_per_gpu", b"cpus_per_gpu", "dataset", b"dataset", "delivery", b"delivery", "environment", b"environment", "hyperparameters_json", b"hyperparameters_json", "job_id", b"job_id", "job_name", b"job_name", "master_address", b"master_address", "master_port", b"master_port", "memory_per_gpu_bytes", b"memory_per_gpu_bytes", "model", b"model", "mount_dataset", b"mount_dataset", "node_rank", b"node_rank", "nodes", b"nodes", "parallel", b"parallel", "resume", b"resume", "roles", b"roles", "secrets", b"secrets", "seed", b"seed", "slots", b"slots", "strategy", b"strategy", "team", b"team", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015

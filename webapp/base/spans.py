@@ -1,0 +1,113 @@
+"""Sends spans to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names; without one they cost a comparison."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+
+import httpx
+from django.conf import settings
+from django.db import transaction
+
+from platform_core.spans import Span, export_request
+
+log = logging.getLogger(__name__)
+MOST_WAITING = 4096
+BATCH = 512
+GATHER_SECONDS = 1.0
+TRIES = 3
+PATIENCE_SECONDS = 5.0  # for one request, and for what is left when the process ends
+
+
+def enabled() -> bool:
+    return bool(settings.OTLP_TRACES_ENDPOINT)
+
+
+def export(make: Callable[[], Iterable[Span]]) -> None:
+    """After the commit, if there is a transaction. `make` is only called where spans are sent."""
+    if enabled():
+        transaction.on_commit(lambda: _exporter(os.getpid()).add(make()), robust=True)
+
+
+def export_now(span: Span) -> None:
+    if enabled():
+        _exporter(os.getpid()).add([span])
+
+
+@cache
+def _exporter(_pid: int) -> Exporter:
+    """One a process: threads do not survive a fork."""
+    return Exporter(settings.OTLP_TRACES_ENDPOINT, settings.OTLP_HEADERS)
+
+
+class Exporter:
+    """Keeps a bounded number of spans and sends them in batches from its own thread.
+
+    `add` never waits and never raises: spans that find no place, and those that the collector refuses three times, are
+    dropped, counted and mentioned in the log.
+    """
+
+    def __init__(self, endpoint: str, headers: Mapping[str, str]) -> None:
+        self._endpoint, self._headers = endpoint, dict(headers)
+        self._waiting: queue.Queue[Span] = queue.Queue(MOST_WAITING)
+        self._leaving = threading.Event()
+        self.dropped = 0
+        self._thread = threading.Thread(target=self._run, name="otlp", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    def add(self, spans: Iterable[Span]) -> None:
+        for span in spans:
+            try:
+                self._waiting.put_nowait(span)
+            except queue.Full:
+                self.dropped += 1
+
+    def close(self) -> None:
+        """Sends what is left, for some seconds at most."""
+        self._leaving.set()
+        self._thread.join(PATIENCE_SECONDS)
+        atexit.unregister(self.close)
+
+    def _run(self) -> None:
+        with httpx.Client(headers=self._headers, timeout=PATIENCE_SECONDS) as client:
+            while not self._leaving.is_set() or not self._waiting.empty():
+                if batch := self._gather():
+                    self._send(client, batch)
+
+    def _gather(self) -> list[Span]:
+        batch: list[Span] = []
+        until = time.monotonic() + GATHER_SECONDS
+        while len(batch) < BATCH:
+            left = 0.0 if self._leaving.is_set() else until - time.monotonic()
+            try:
+                batch.append(self._waiting.get(timeout=left) if left > 0 else self._waiting.get_nowait())
+            except queue.Empty:
+                break
+        return batch
+
+    def _send(self, client: httpx.Client, batch: list[Span]) -> None:
+        trouble = ""
+        for attempt in range(TRIES):
+            try:
+                answer = client.post(self._endpoint, json=export_request(batch))
+            except httpx.HTTPError as error:
+                trouble = f"{type(error).__name__}: {error}"
+            else:
+                if answer.is_success:
+                    return
+                trouble = f"it answered {answer.status_code}"
+                if answer.status_code < 500 and answer.status_code != 429:
+                    break
+            if self._leaving.wait(2**attempt):
+                break
+        self.dropped += len(batch)
+        log.warning(
+            "%d spans are dropped, %d in all: the collector: %.200s", len(batch), self.dropped, trouble
+        )

@@ -56,24 +56,17 @@ BY_TOKEN = {
 }
 
 
+FOR_ALL = (
+    "work", "cluster", "audit", "report", "service-levels", "efficiency", "efficiency/chargeback", "shares", "nodes",
+    "nodes/map", "queue", "queue/forecasts", "queue/next-move", "queue/what-if",
+)  # fmt: skip
+
+
 def pages() -> Iterator[Row]:
     yield Row("get", "healthz", EVERYBODY)
     yield Row("get", "livez", EVERYBODY)
     yield Row("get", "", SIGNED_IN)
-    for page in (
-        "work",
-        "cluster",
-        "audit",
-        "report",
-        "service-levels",
-        "efficiency",
-        "efficiency/chargeback",
-        "shares",
-        "nodes",
-        "nodes/map",
-    ):
-        yield Row("get", f"{page}/", SIGNED_IN)
-    for page in ("queue", "queue/forecasts", "queue/next-move", "queue/what-if"):
+    for page in FOR_ALL:
         yield Row("get", f"{page}/", SIGNED_IN)
     yield Row("get", "metrics", SIGNED_IN.replace("L", "A"))
     yield Row("get", "search/", SIGNED_IN, "search/?q=bytelm")

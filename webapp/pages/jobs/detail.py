@@ -169,11 +169,7 @@ def _page(actor: Actor, job: Job, tab: str) -> JobPage:
             f"{job.name} is submitted once more as it was, with the same code, data, image, settings and seed. "
             "Its page then says what differs, and whether the metrics agree."
         ),
-        confirm_lost=(
-            f"Only for nodes that will never report that {job.name} has stopped, because their container engine is "
-            "gone. Its slots there are freed at once, and these nodes take no work until you resume them. "
-            "Check first that its processes are really gone."
-        ),
+        confirm_lost=_confirm_lost(job),
         members=lambda: presentation.members(_shown_attempt(job)),
         spares=lambda: spares.of_job(job),
         layout=lambda: presentation.layout(job, _shown_attempt(job)),
@@ -216,6 +212,14 @@ def _answer(job: Job, now: int, actor: Actor) -> Answer:
     tone = "wait" if idle_policy.since(job, now) is not None else answer.tone
     with_names = queries.calling_by_names([answer.detail], actor.sees)
     return Answer(tone, answer.headline, with_names(answer.detail))
+
+
+def _confirm_lost(job: Job) -> str:
+    return (
+        f"Only for nodes that will never report that {job.name} has stopped, because their container engine is "
+        "gone. Its slots there are freed at once, and these nodes take no work until you resume them. "
+        "Check first that its processes are really gone."
+    )
 
 
 def _confirm_cancel(job: Job) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from platform_core.errors import TrainmasterError
+from platform_core.loading.dropped import NONE, Dropped, from_text
 
 Scalar = str | int | float | bool
 
@@ -27,6 +28,7 @@ class JobEnvironment:
     job: str = ""
     resume: str = ""  # a checkpoint's folder; on a laptop also "auto"
     data: Path | None = None
+    dropped: Dropped = NONE  # from the dataset, by people
     checkpoint_path: str = "checkpoints"  # relative to `folder`
     interval_steps: int = 0
     interval_seconds: int = 0
@@ -63,6 +65,7 @@ def job_environment(variables: Mapping[str, str] = os.environ) -> JobEnvironment
         job=variables.get("TRAINMASTER_JOB", ""),
         resume=variables.get("TRAINMASTER_RESUME", ""),
         data=Path(data) if data else None,
+        dropped=from_text(variables.get("TRAINMASTER_DATA_DROPPED", "")),
         checkpoint_path=variables.get("TRAINMASTER_CHECKPOINT_PATH", "") or "checkpoints",
         interval_steps=_whole(variables, "TRAINMASTER_CHECKPOINT_INTERVAL_STEPS", 0),
         interval_seconds=_whole(variables, "TRAINMASTER_CHECKPOINT_INTERVAL_SECONDS", 0),

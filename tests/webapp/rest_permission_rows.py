@@ -119,6 +119,9 @@ def api_dataset_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     yield row("get", f"{one}/preview", OF_TEAM, f"{address}/preview?path=dataset.bin")
     yield row("get", f"{one}/difference/<str:other>", OF_TEAM, f"{address}/difference/{{snapshot}}")
     yield row("get", f"{one}/jobs", OF_TEAM, f"{address}/jobs")
+    yield row("get", f"{one}/unreadable", OF_TEAM, f"{address}/unreadable")
+    released = {"row_ids": [], "decision": "release"}
+    yield row("patch", f"{one}/unreadable", MEMBERS, f"{address}/unreadable", released)
     # It was uploaded: it has no source to compare with, and no registration to resume.
     yield row("post", f"{one}/check", "L N 400 400 400 400 400", f"{address}/check")
     yield row("post", f"{one}/resume", "L N F 400 400 400 400", f"{address}/resume")

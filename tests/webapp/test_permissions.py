@@ -126,6 +126,8 @@ def dataset_rows() -> Iterator[Row]:
         "post", f"{one}access/<str:request_id>/", OWN_OR_LEAD, f"{address}access/{{access_request}}/", decided
     )
     version = "versions/<str:snapshot_id>"
+    review, decision = f"{address}versions/{{snapshot}}/review/", {"decision": "release"}
+    yield Row("post", f"{one}{version}/review/", MEMBERS, review, decision)
     # It was uploaded: it has no source to compare with, and no registration to resume.
     yield Row(
         "post", f"{one}{version}/check/", "L N 400 400 400 400 400", f"{address}versions/{{snapshot}}/check/"

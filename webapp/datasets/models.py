@@ -3,6 +3,8 @@ from django.db import models
 # Of a snapshot. What is uploaded is ready at once; what is registered in place is listed and hashed first.
 LISTING, HASHING, READY, FAILED, UNCHANGED = "listing", "hashing", "ready", "failed", "unchanged"
 STATES = (LISTING, HASHING, READY, FAILED, UNCHANGED)
+# Of something unreadable.
+OPEN, DROPPED, RELEASED = "open", "dropped", "released"
 # Of an access request.
 REQUESTED, APPROVED, REFUSED, REVOKED = "requested", "approved", "refused", "revoked"
 
@@ -85,3 +87,28 @@ class AccessRequest(models.Model):
     decided_by = models.ForeignKey("accounts.User", models.PROTECT, null=True, related_name="+")
     decided_ms = models.BigIntegerField(null=True)
     expires_ms = models.BigIntegerField(default=0, help_text="0: it does not expire")
+
+
+class Unreadable(models.Model):
+    """A shard or sample that loaders of jobs could not read and set aside."""
+
+    snapshot = models.ForeignKey(DatasetSnapshot, models.CASCADE, related_name="+")
+    shard = models.TextField(default="", help_text="its path in the dataset; empty: a sample alone")
+    loader = models.CharField(max_length=100, default="", help_text="whose sample it is")
+    samples = models.BigIntegerField(default=0, help_text="of that loader's source")
+    sample = models.BigIntegerField(default=-1, help_text="its index there; -1: a whole shard")
+    reason = models.TextField(help_text="as the newest job had it")
+    jobs = models.JSONField(default=list, help_text="the newest that set it aside")
+    job_count = models.PositiveIntegerField(default=0)
+    first_ms = models.BigIntegerField()
+    last_ms = models.BigIntegerField()
+    state = models.CharField(max_length=10, default=OPEN)
+    decided_by = models.ForeignKey("accounts.User", models.SET_NULL, null=True, related_name="+")
+    decided_ms = models.BigIntegerField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["snapshot", "shard", "loader", "samples", "sample"], name="one_row_an_unreadable"
+            )
+        ]

@@ -18,6 +18,9 @@ from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
 from webapp.base.identity import now_ms
 from webapp.datasets.models import APPROVED, READY, AccessRequest, Dataset, DatasetSnapshot
+from webapp.datasets.review import dropped as dropped
+from webapp.datasets.review import item_of as item_of
+from webapp.datasets.review import unreadable_of as unreadable_of
 from webapp.recalls import queries as recalls
 
 

@@ -20,6 +20,8 @@ from webapp.datasets import hints, queries, sources
 from webapp.datasets.access import decide, request_access, revoke
 from webapp.datasets.models import LISTING, READY, Dataset, DatasetSnapshot
 from webapp.datasets.registration import ask_for_check, resume, subject_of
+from webapp.datasets.review import decide as review
+from webapp.datasets.review import set_aside
 from webapp.events import services as events
 
 __all__ = [
@@ -31,7 +33,9 @@ __all__ = [
     "register_source",
     "request_access",
     "resume",
+    "review",
     "revoke",
+    "set_aside",
 ]
 
 _NAME = re.compile(r"[^/\x00-\x1f\x7f]{1,120}")

@@ -10,6 +10,7 @@ from rest_framework.views import APIView
 
 from webapp.accounts.queries import actor_of
 from webapp.datasets import previews, queries, services
+from webapp.datasets.models import Unreadable
 from webapp.jobs import queries as jobs
 from webapp.rest.bodies import sent
 from webapp.rest.datasets import PROJECTS, PURPOSE, SnapshotOut
@@ -65,6 +66,30 @@ class UseOut(serializers.Serializer[Any]):
     job = serializers.CharField(source="id")
     name = serializers.CharField()
     state = serializers.CharField()
+
+
+class UnreadableOut(serializers.ModelSerializer[Unreadable]):
+    sample = serializers.SerializerMethodField(help_text="Its index in the loader's source; null: a shard.")
+    jobs = serializers.ListField(child=serializers.CharField(), help_text="The newest that set it aside.")
+    decided_by = serializers.CharField(source="decided_by.username", allow_null=True, default=None)
+    state = serializers.CharField(help_text="open, dropped or released")
+
+    class Meta:
+        model = Unreadable
+        fields = (
+            "id", "shard", "loader", "samples", "sample", "reason", "jobs", "job_count", "first_ms", "last_ms",
+            "state", "decided_by", "decided_ms",
+        )  # fmt: skip
+
+    def get_sample(self, row: Unreadable) -> int | None:
+        return queries.item_of(row).sample
+
+
+class ReviewIn(serializers.Serializer[Any]):
+    row_ids = serializers.ListField(
+        child=serializers.IntegerField(), max_length=1000, help_text="Ids of the list."
+    )
+    decision = serializers.CharField(max_length=10, help_text="drop or release")
 
 
 class ApprovalIn(serializers.Serializer[Any]):
@@ -131,6 +156,23 @@ class SnapshotUses(APIView):
         row = queries.seen_snapshot(actor, snapshot_id)
         return Response(
             {"results": UseOut(jobs.using_datasets([row.id], actor.sees, USES_SHOWN), many=True).data}
+        )
+
+
+class SnapshotUnreadable(APIView):
+    @extend_schema(responses=listed(UnreadableOut))
+    def get(self, request: Request, snapshot_id: str) -> Response:
+        """List shards and samples that jobs could not read, those that wait for a decision first."""
+        row = queries.seen_snapshot(actor_of(request), snapshot_id)
+        return Response({"results": UnreadableOut(queries.unreadable_of(row.id), many=True).data})
+
+    @extend_schema(request=ReviewIn, responses=listed(UnreadableOut))
+    def patch(self, request: Request, snapshot_id: str) -> Response:
+        """Drop some, so that later jobs leave them out, or release them, so that they are read again."""
+        actor = actor_of(request)
+        row = queries.seen_snapshot(actor, snapshot_id)
+        return Response(
+            {"results": UnreadableOut(services.review(actor, row, **sent(ReviewIn, request)), many=True).data}
         )
 
 

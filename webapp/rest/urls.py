@@ -101,6 +101,11 @@ urlpatterns = [
         name="api-snapshot-jobs",
     ),
     path(
+        "dataset-snapshots/<str:snapshot_id>/unreadable",
+        dataset_snapshots.SnapshotUnreadable.as_view(),
+        name="api-snapshot-unreadable",
+    ),
+    path(
         "dataset-snapshots/<str:snapshot_id>/check",
         dataset_snapshots.SnapshotCheck.as_view(),
         name="api-snapshot-check",

@@ -6,13 +6,16 @@ import json
 import logging
 import math
 from base64 import b64decode
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from platform_core.experiments import rich_values
 from platform_core.jobs.events import CheckpointStarted
 from platform_core.json_values import storable
+from platform_core.loading.dropped import Item
 from platform_core.recovery import alarms
 from webapp.checkpoints import services as checkpoints
+from webapp.datasets import services as datasets
 from webapp.experiments import services as experiments
 from webapp.jobs import corruption, recoveries
 from webapp.jobs import services as jobs
@@ -67,6 +70,8 @@ def ingest(attempt: Attempt, node_id: str, data: bytes, *, rank: int = 0, end: i
                 corruption.agreed(attempt.job_id, attempt.number, whole(int(event["step"])))
             elif kind == "corruption_found":
                 checkpoints.go_back(attempt.job_id, attempt.number, _found(event), f"node:{node_id}")
+            elif kind == "set_aside":
+                _set_aside(attempt, event)
             elif kind == "training_alarm":
                 corruption.alarm(attempt, _alarm(event), moment(int(event["at_ms"])))
             elif kind == "watches_stop":
@@ -93,6 +98,23 @@ def ingest(attempt: Attempt, node_id: str, data: bytes, *, rank: int = 0, end: i
 def _found(event: dict[str, Any]) -> corruption.Found:
     guilty, suspects = ([int(rank) for rank in event[name]] for name in ("guilty", "suspects"))
     return corruption.Found(whole(int(event["step"])), guilty, suspects, moment(int(event["at_ms"])))
+
+
+def _set_aside(attempt: Attempt, event: dict[str, Any]) -> None:
+    """Of what lies elsewhere than in a dataset of ours, the log alone tells."""
+    snapshot = attempt.job.spec.get("dataset", "")
+    if snapshot:
+        sample = event.get("sample")
+        item = Item(
+            str(event.get("shard", ""))[:1000], str(event["loader"])[:100], whole(int(event["samples"])),
+            None if sample is None else whole(int(sample)),
+        )  # fmt: skip
+        if not item.shard and item.sample is None:
+            raise ValueError("neither a shard nor a sample")
+        item = replace(item, sample=None) if item.shard else item
+        datasets.set_aside(
+            snapshot, attempt.job_id, item, str(event["reason"])[:500], moment(int(event["at_ms"]))
+        )
 
 
 def _alarm(event: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ from platform_core.errors import TrainmasterError
 from platform_core.jobs import spec as specification
 from platform_core.jobs.kind import JobKind
 from platform_core.jobs.spec import JobSpec, Strategy
+from platform_core.loading.dropped import as_text
 from platform_core.node.wanted import (
     ArtifactReference,
     AttemptWanted,
@@ -157,6 +158,7 @@ def _launch(node: str, member: MemberWanted, spec: JobSpec) -> Launch:
         **{
             **_like(spec),
             **_like(member),
+            "environment": _environment(spec),
             "secrets": _secrets(member, spec),
             "strategy": _NAMES_BEFORE.get(spec.strategy, spec.strategy.value),
             "slots": tuple(sorted(member.slots)),
@@ -174,6 +176,12 @@ def _launch(node: str, member: MemberWanted, spec: JobSpec) -> Launch:
 def _dataset(member: MemberWanted, spec: JobSpec) -> ArtifactReference:
     """Refused where the use is not approved any more: a grant may have expired since the job was submitted."""
     return datasets.reference_for(spec.dataset, Use(member.team, spec.project, spec.purpose))
+
+
+def _environment(spec: JobSpec) -> tuple[tuple[str, str], ...]:
+    """The job's own, and what people have dropped from its dataset."""
+    dropped = as_text(datasets.dropped(spec.dataset)) if spec.dataset else ""
+    return (*spec.environment, ("TRAINMASTER_DATA_DROPPED", dropped)) if dropped else spec.environment
 
 
 def _secrets(member: MemberWanted, spec: JobSpec) -> tuple[tuple[str, str], ...]:

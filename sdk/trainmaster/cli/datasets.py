@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -157,6 +158,41 @@ def files(snapshot_id: str, as_json: bool) -> None:
         ("PATH", "SIZE", "SHA-256"),
         [(row["path"], format_bytes(row["bytes"]), row["sha256"]) for row in rows],
         empty="It has no files yet.",
+    )
+
+
+@dataset.command()
+@click.argument("snapshot_id")
+@click.option(
+    "--drop", "dropped", type=int, multiple=True, help="Number of the list that later jobs leave out."
+)
+@click.option(
+    "--release", "released", type=int, multiple=True, help="Number of the list that they read again."
+)
+@output.options
+def unreadable(snapshot_id: str, dropped: tuple[int, ...], released: tuple[int, ...], as_json: bool) -> None:
+    """List what jobs could not read of a snapshot, and decide what becomes of it."""
+    address = f"dataset-snapshots/{snapshot_id}/unreadable"
+    with connect() as client:
+        for decision, rows in (("drop", dropped), ("release", released)):
+            if rows:
+                client.call("PATCH", address, json={"row_ids": list(rows), "decision": decision})
+        body: Any = client.call("GET", address)
+    if as_json:
+        output.dump_json(body["results"])
+        return
+    rows_shown = [
+        (
+            one["id"],
+            one["shard"] or f"sample {one['sample']} of {one['loader']}",
+            one["state"],
+            one["job_count"],
+            one["reason"],
+        )
+        for one in body["results"]
+    ]
+    output.table(
+        ("ID", "WHAT", "STATE", "JOBS", "REASON"), rows_shown, empty="Jobs have read all of it so far."
     )
 
 

@@ -16,6 +16,7 @@ from trainmaster.checkpoints import collective
 from trainmaster.console import Console
 from trainmaster.data.quarantine import NeedsReview, Quarantine, Register, SetAside
 from trainmaster.data.reading import Batch, Reader, begin_process, default_collate, read_in_process
+from trainmaster.data.review import Review
 from trainmaster.data.sources import Source
 from trainmaster.environment import job_environment
 
@@ -59,15 +60,18 @@ class DataLoader:
         self.rank = rank if rank is not None else collective.rank() if distributed else environment.rank
         self.world_size = world_size or (collective.world_size() if distributed else environment.world_size)
         limits = quarantine or Quarantine()
-        self._register = Register(limits, Console().warn)
-        self._note(tuple(getattr(source, "unreadable", ())))
+        review = Review(environment, source, name, self.rank)
+        self._register = Register(limits, Console().warn, review.tell)
+        self._note(
+            tuple(item for item in getattr(source, "unreadable", ()) if not review.is_known(item.shard))
+        )
         _check(len(source), global_batch, self.rank, self.world_size, workers)
         if distributed:
             _agree(len(source))
         chosen = seed if seed is not None else environment.seed
         self.order = Order(len(source), chosen or 0, shuffle)
         self.global_batch, self._last = global_batch, LastBatch(last)
-        self._reader = Reader(source, decode, collate or default_collate(), limits)
+        self._reader = Reader(source, decode, collate or default_collate(), limits, review.filter())
         self._workers, self._processes = workers, processes
         self._depth = max(1, prefetch or workers * _BATCHES_A_WORKER)
         self._executor: Executor | None = None

@@ -48,6 +48,7 @@ class Register:
 
     limits: Quarantine
     warn: Callable[[str], None]
+    tell: Callable[[SetAside], None]  # the platform, once for each shard and sample
     listed: list[SetAside] = field(default_factory=list)
     samples: int = 0
     shards: set[str] = field(default_factory=set)
@@ -59,9 +60,11 @@ class Register:
                 self.listed.append(item)
             if not item.shard:
                 self.samples += 1
+                self.tell(item)
                 self.warn(f"sample {item.sample} is set aside: {item.reason}")
             elif item.shard not in self.shards:
                 self.shards.add(item.shard)
+                self.tell(item)
                 self.warn(f"shard {item.shard} is set aside: {item.reason}")
             self._check(item)
 

@@ -26,10 +26,13 @@ class Reader:
     decode: Callable[[Any], Any] | None
     collate: Callable[[list[Any]], Any]
     limits: Quarantine
+    dropped: Callable[[int], bool] | None = None  # samples that people have dropped
     unreadable: dict[str, str] = field(default_factory=dict)  # shards, with the reason
 
     def read(self, indices: Sequence[int]) -> Batch:
         """All at once; one by one only where that fails."""
+        if self.dropped is not None:
+            indices = [index for index in indices if not self.dropped(index)]
         try:
             samples = self._read_all(indices)
         except Exception:  # of whatever the source and the script raise; each sample is tried again by itself

@@ -26,7 +26,8 @@ _NEWLINE = 10
 class Source(Protocol):
     """A map-style dataset of torch is one. `__getitem__` may raise ShardUnreadable; any other error is of the sample.
 
-    Optional: `__getitems__(indices)` reads many at once, `unreadable` lists shards that could not be opened.
+    Optional: `__getitems__(indices)` reads many at once, `unreadable` lists shards that could not be opened,
+    `shard_of(index)` names the shard of a sample.
     """
 
     def __len__(self) -> int: ...
@@ -52,6 +53,9 @@ class Shards:
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
+
+    def shard_of(self, index: int) -> str:
+        return self._paths[self._place(index)[0]]
 
     def _index(self, path: str) -> int:
         """The number of samples of this shard; keeps what is needed to find them."""

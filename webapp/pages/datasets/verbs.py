@@ -95,6 +95,20 @@ def check(request: HttpRequest, team: str, name: str, snapshot_id: str) -> HttpR
 
 @login_required
 @require_POST
+def review(request: HttpRequest, team: str, name: str, snapshot_id: str) -> HttpResponse:
+    """The rows that are ticked, or the one whose button was pressed."""
+    actor, decision = actor_of(request), request.POST.get("decision", "")
+    rows = [int(row) for row in request.POST.getlist("row") if row.isascii() and row.isdigit()]
+
+    def verb() -> None:
+        services.review(actor, queries.seen_snapshot(actor, snapshot_id), rows, decision)
+
+    done = "Later jobs leave it out." if decision == "drop" else "Later jobs read it again."
+    return _carry_out(request, team, name, verb, done)
+
+
+@login_required
+@require_POST
 def resume(request: HttpRequest, team: str, name: str, snapshot_id: str) -> HttpResponse:
     actor = actor_of(request)
 

@@ -15,7 +15,7 @@ from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.accounts.queries import actor_of
 from webapp.datasets import previews, queries
-from webapp.datasets.models import AccessRequest, DatasetSnapshot
+from webapp.datasets.models import AccessRequest, DatasetSnapshot, Unreadable
 from webapp.datasets.previews import Preview
 from webapp.datasets.queries import Card
 from webapp.jobs import queries as jobs
@@ -61,6 +61,13 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadableRow:
+    row: Unreadable
+    what: str
+    jobs: tuple[str, ...]  # the newest
+
+
+@dataclass(frozen=True, slots=True)
 class DatasetPage:
     team: str
     dataset: str
@@ -71,6 +78,7 @@ class DatasetPage:
     difference: Changes | None  # to the version before the one that is shown
     before: DatasetSnapshot | None
     preview: Preview | None
+    unreadable: tuple[UnreadableRow, ...]  # by jobs, of the version that is shown
     requests: tuple[AccessRequest, ...]
     may_push: bool
     may_edit: bool
@@ -156,6 +164,7 @@ def show_detail(
         files=tuple(File(file["path"], file["size"]) for file in files),
         difference=queries.difference(before, shown) if before and shown and shown.manifest_id else None,
         before=before,
+        unreadable=_unreadable(shown),
         preview=_preview(shown, request.GET.get("path", "")),
         requests=tuple(queries.requests(actor, team, name, 50)),
         may_push=permissions.may(actor, "dataset.create", team),
@@ -171,6 +180,11 @@ def _shown(versions: list[DatasetSnapshot], wanted: str) -> DatasetSnapshot | No
     """The version that was asked for; otherwise the newest that is ready."""
     asked = next((row for row in versions if str(row.version) == wanted), None)
     return asked or next((row for row in versions if row.manifest_id), versions[0] if versions else None)
+
+
+def _unreadable(shown: DatasetSnapshot | None) -> tuple[UnreadableRow, ...]:
+    rows = queries.unreadable_of(shown.id) if shown else []
+    return tuple(UnreadableRow(row, str(queries.item_of(row)), tuple(row.jobs[:3])) for row in rows)
 
 
 def _preview(shown: DatasetSnapshot | None, path: str) -> Preview | None:

@@ -6,7 +6,7 @@ from django.db.models import F, Sum
 
 from platform_core.node.wanted import MendWanted
 from platform_core.storage.growth import Day, days_left, per_day
-from platform_core.storage.price import accrued, monthly
+from platform_core.storage.price import monthly
 from platform_core.storage.scrub import is_late
 from platform_core.units import DAY_MS
 from webapp.artifacts import queries as artifacts
@@ -58,13 +58,6 @@ def teams(names: Iterable[str] | None) -> list[TeamStorage]:
     uploaded = artifacts.uploaded_bytes()
     found = [_team(team, rows_of, uploaded.get(team, 0)) for team, rows_of in by_team.items()]
     return sorted(found, key=lambda one: (-one.bytes, one.team))
-
-
-def costs(from_ms: int, until_ms: int) -> dict[str, int]:
-    """Team → micro-dollars for what it had in the store on the days of a period, by the price of today."""
-    days = StoredDay.objects.filter(day__gte=from_ms // DAY_MS, day__lt=-(-until_ms // DAY_MS)).order_by()
-    sums = days.values_list("team").annotate(byte_days=Sum("bytes"))
-    return {team: accrued(byte_days, settings.STORAGE_PRICE) for team, byte_days in sums}
 
 
 def _team(team: str, rows: Sequence[StoredDay], uploaded: int) -> TeamStorage:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from channels.layers import get_channel_layer
 
 from webapp.serving.values import ROUTES
 from webapp.sockets.subjects import group
+
+LEAVE_SECONDS = 1.0
 
 
 async def listen(changed: Callable[[], Awaitable[None]]) -> None:
@@ -20,4 +24,7 @@ async def listen(changed: Callable[[], Awaitable[None]]) -> None:
             await layer.receive(channel)
             await changed()
     finally:
-        await layer.group_discard(group(ROUTES), channel)
+        # A failure here would take the place of the end that the router was asked for.
+        with suppress(Exception):
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await layer.group_discard(group(ROUTES), channel)

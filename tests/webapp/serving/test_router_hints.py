@@ -90,3 +90,29 @@ async def test_an_older_reading_never_replaces_a_newer_one(monkeypatch: pytest.M
     monkeypatch.setattr(duties, "_in_thread", read)
     await asyncio.gather(duty._reload(), duty._reload(), duty._reload())
     assert len(begun) == 3
+
+
+async def test_a_router_ends_when_it_is_asked_to_though_valkey_has_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits = asyncio.Event()
+
+    class Gone:
+        async def new_channel(self, prefix: str) -> str:
+            return f"{prefix}!1"
+
+        async def group_add(self, name: str, channel: str) -> None: ...
+
+        async def receive(self, channel: str) -> None:
+            waits.set()
+            await asyncio.Event().wait()
+
+        async def group_discard(self, name: str, channel: str) -> None:
+            raise ConnectionError("nobody listens there any more")
+
+    monkeypatch.setattr(hints, "get_channel_layer", Gone)
+    ends = duties.Duties(State())
+    ends._tasks = [asyncio.create_task(duties._for_ever(ends._listen, 0.01))]
+    await waits.wait()
+    async with asyncio.timeout(5):
+        await ends.end()

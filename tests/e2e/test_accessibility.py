@@ -43,6 +43,7 @@ EVERYBODYS = [
     "/alerts/channels/",
     "/experiments/",
     "/models/",
+    "/retraining/",
     "/datasets/",
     "/deployments/",
     "/deployments/history/",
@@ -105,6 +106,7 @@ def test_nothing_grave_on_pages_with_data(people: People, site: Site) -> None:
         ),
         *(
             f"/models/{models[0].model}/",
+            f"/retraining/{models[0].model}/",
             f"/deployments/{deployments[0].id}/",
             f"/nodes/{site.node_id('node-1')}/",
         ),

@@ -18,6 +18,7 @@ from tests.webapp.permission_rows import (
     Row,
     api_row,
 )
+from tests.webapp.retraining_permission_rows import api_retraining_rows
 from tests.webapp.storage_permission_rows import api_storage_rows
 from tests.webapp.world import endpoint_mapping, job_mapping, sweep_mapping
 from webapp.base.identity import now_ms
@@ -248,6 +249,7 @@ def api_rows() -> Iterator[Row]:
     yield from run_file_rows()
     yield from api_model_rows()
     yield from api_lineage_rows()
+    yield from api_retraining_rows()
     yield from api_storage_rows()
     yield row("get", "deployments", SIGNED_IN)
     begun = {"model_id": "vision/bytelm", "version": 1, "target_workers": ["{node}"]}

@@ -38,7 +38,7 @@ from tests.webapp.permission_rows import (
     Row,
 )
 from tests.webapp.rest_permission_rows import api_rows
-from tests.webapp.retraining_permission_rows import api_retraining_rows, retraining_rows
+from tests.webapp.retraining_permission_rows import retraining_rows
 from tests.webapp.storage_permission_rows import storage_rows
 from tests.webapp.world import World, build
 from webapp.sockets import subjects
@@ -84,7 +84,6 @@ def pages() -> Iterator[Row]:
     yield from experiment_rows()
     yield from endpoint_rows()
     yield from retraining_rows()
-    yield from api_retraining_rows()
     board = "^tensorboard/(?P<key>[^/]+)/(?P<path>.*)$"
     yield Row("get", board, NO_TENSORBOARDS, "tensorboard/run-{job}/")
     yield Row("post", board, NO_TENSORBOARDS, "tensorboard/experiment-{experiment}/data/runs")

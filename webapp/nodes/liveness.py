@@ -1,10 +1,9 @@
 """Who was heard when, in Redis: a heartbeat costs one round trip there and nothing in the database.
 
 Keys: `cluster:seen` (sorted set, node → ms), `cluster:telemetry:<node>` (JSON, expires), `cluster:exposition:<node>`
-(the same for Prometheus, see exposition.py), `cluster:full` and
-`cluster:ailing` (sets of nodes whose disk is full, and with symptoms of device health), `cluster:ear` (since when, and
-when last, a gateway was there to hear anybody), `cluster:holders:<manifest>` (sorted set, node → ms). Channel
-`wanted:<node>` carries hints to the node's gateway.
+(the same for Prometheus, see exposition.py), `cluster:full` and `cluster:ailing` (sets of nodes whose disk is full, and
+with symptoms of device health), `cluster:ear` (since when, and when last, a gateway was there to hear anybody),
+`cluster:holders:<manifest>` (sorted set, node → ms). Channel `wanted:<node>` carries hints to the node's gateway.
 """
 
 import asyncio

@@ -9,6 +9,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from platform_core.errors import TrainmasterError
+from platform_core.json_values import storable
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
 from webapp.rest.openapi import listed
@@ -26,7 +27,7 @@ class LabelsIn(serializers.Serializer[Any]):
     def validate_labels(self, value: Any) -> Any:
         if not isinstance(value, dict):
             raise serializers.ValidationError("it must be an object: request id → label")
-        return value
+        return storable(value)
 
 
 class LabelsOut(serializers.Serializer[Any]):

@@ -117,7 +117,7 @@ def test_many_heartbeats_at_once_share_their_writes(node: Join) -> None:
     asyncio.run(beats())
     assert set(queries.telemetry(nodes)) == set(nodes)
     spent = liveness.client().info("stats")["total_commands_processed"] - before
-    assert spent < 2 * len(nodes)  # one SET for each, and few ZADDs for all
+    assert spent < 3 * len(nodes)  # two SETs for each, and few ZADDs for all
 
 
 def test_a_platform_that_was_away_loses_no_node(node: Join) -> None:

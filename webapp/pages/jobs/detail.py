@@ -171,7 +171,7 @@ def _page(actor: Actor, job: Job, tab: str) -> JobPage:
         ),
         confirm_lost=_confirm_lost(job),
         members=lambda: presentation.members(_shown_attempt(job)),
-        spares=lambda: spares.of_job(job),
+        spares=lambda: spares.of_job(job) if job.spec.get("spares") else [],
         layout=lambda: presentation.layout(job, _shown_attempt(job)),
         lineage=lambda: presentation.lineage_entries(job, lineage, _names(job, lineage)),
         diff=lineage.get("git_diff") or "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 
 from platform_core.distribution.content.manifest import from_document
@@ -16,12 +17,19 @@ from webapp.storage.models import Damage
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 100  # damaged files in one round; the next one goes on with those that were looked at longest ago
+AT_ONCE = 100  # damaged files in one round
 
 
 def recheck() -> None:
-    """Reads the damaged files again: somebody may have uploaded them, or a node has written them back."""
+    """Reads damaged files again: somebody may have uploaded them, or a node has written them back.
+
+    Those that were read longest ago come first; after some time the next round goes on.
+    """
+    ends = time.monotonic() + scrub.LONGEST_SECONDS
     for damage in _open():
+        if time.monotonic() >= ends:
+            return
+        Damage.objects.filter(pk=damage.pk).update(read_ms=now_ms())
         row = artifacts.find(damage.manifest)
         if row is None or not row.source_url:
             damage.delete()  # nobody needs it any more
@@ -41,10 +49,10 @@ def ask() -> None:
     for damage in found:
         nodes_of = holders[damage.manifest]
         mender = nodes_of[damage.asks % len(nodes_of)] if nodes_of else ""
-        changed = {"mender": mender, "asks": damage.asks + bool(mender), "asked_ms": now_ms()}
+        changed = {"mender": mender, "asks": damage.asks + bool(mender)}
         Damage.objects.filter(pk=damage.pk, mended_ms=None).update(**changed)
         nodes.touch({mender, damage.mender} - {""})
 
 
 def _open() -> Iterator[Damage]:
-    yield from Damage.objects.filter(mended_ms=None).order_by("asked_ms", "id")[:AT_ONCE]
+    yield from Damage.objects.filter(mended_ms=None).order_by("read_ms", "id")[:AT_ONCE]

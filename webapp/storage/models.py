@@ -48,7 +48,7 @@ class Damage(models.Model):
     found_ms = models.BigIntegerField()
     mender = models.CharField(max_length=40, blank=True, help_text="node that is asked to write it back")
     asks = models.PositiveIntegerField(default=0, help_text="how often a node was asked")
-    asked_ms = models.BigIntegerField(default=0, help_text="when a node was looked for last")
+    read_ms = models.BigIntegerField(default=0, help_text="when it was last read again")
     mended_ms = models.BigIntegerField(null=True, help_text="when the scrub found it right again")
 
     class Meta:

@@ -37,7 +37,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("asks", models.PositiveIntegerField(default=0, help_text="how often a node was asked")),
-                ("asked_ms", models.BigIntegerField(default=0, help_text="when a node was looked for last")),
+                ("read_ms", models.BigIntegerField(default=0, help_text="when it was last read again")),
                 (
                     "mended_ms",
                     models.BigIntegerField(help_text="when the scrub found it right again", null=True),

@@ -85,6 +85,9 @@ class UnreadableOut(serializers.ModelSerializer[Unreadable]):
         return queries.item_of(row).sample
 
 
+UNREADABLE = listed(UnreadableOut)
+
+
 class ReviewIn(serializers.Serializer[Any]):
     row_ids = serializers.ListField(
         child=serializers.IntegerField(), max_length=1000, help_text="Ids of the list."
@@ -160,13 +163,13 @@ class SnapshotUses(APIView):
 
 
 class SnapshotUnreadable(APIView):
-    @extend_schema(responses=listed(UnreadableOut))
+    @extend_schema(responses=UNREADABLE)
     def get(self, request: Request, snapshot_id: str) -> Response:
         """List shards and samples that jobs could not read, those that wait for a decision first."""
         row = queries.seen_snapshot(actor_of(request), snapshot_id)
         return Response({"results": UnreadableOut(queries.unreadable_of(row.id), many=True).data})
 
-    @extend_schema(request=ReviewIn, responses=listed(UnreadableOut))
+    @extend_schema(request=ReviewIn, responses={200: UNREADABLE})
     def patch(self, request: Request, snapshot_id: str) -> Response:
         """Drop some, so that later jobs leave them out, or release them, so that they are read again."""
         actor = actor_of(request)

@@ -32,16 +32,6 @@ class Collector:
             for span in scope["spans"]
         ]
 
-    def wait_for(self, *names: str, trace: str = "", seconds: float = 60) -> dict[str, dict[str, Any]]:
-        """The last span of each name, once all of them have arrived."""
-
-        def found() -> dict[str, dict[str, Any]]:
-            return {span["name"]: span for span in self.spans() if trace in ("", span["traceId"])}
-
-        with self.arrived:
-            assert self.arrived.wait_for(lambda: set(names) <= found().keys(), seconds), sorted(found())
-            return found()
-
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         collector = self
 

@@ -169,7 +169,7 @@ class SnapshotUnreadable(APIView):
         row = queries.seen_snapshot(actor_of(request), snapshot_id)
         return Response({"results": UnreadableOut(queries.unreadable_of(row.id), many=True).data})
 
-    @extend_schema(request=ReviewIn, responses={200: UNREADABLE})
+    @extend_schema(request=ReviewIn, responses=UNREADABLE)
     def patch(self, request: Request, snapshot_id: str) -> Response:
         """Drop some, so that later jobs leave them out, or release them, so that they are read again."""
         actor = actor_of(request)

@@ -88,10 +88,7 @@ def cancel(actor: Actor, cycle_id: str) -> Cycle:
     if state is CycleState.TRAINING and row.job_id:
         _cancel_job(row)
     if state is CycleState.CANARY and row.endpoint is not None and row.endpoint.canary_id == row.version_id:
-        everything = Actor(
-            actor.username, is_admin=True
-        )  # to decide about a cycle is to decide about its canary
-        serving.roll_back(everything, row.endpoint.team_id, row.endpoint.name)
+        serving.roll_back(actor, row.endpoint.team_id, row.endpoint.name)
     return row
 
 

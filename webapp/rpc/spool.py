@@ -105,8 +105,11 @@ def _set_aside(attempt: Attempt, event: dict[str, Any]) -> None:
     snapshot = attempt.job.spec.get("dataset", "")
     if snapshot:
         sample = event.get("sample")
+        shard, loader = event.get("shard", ""), event["loader"]
+        if not isinstance(shard, str) or not isinstance(loader, str):
+            raise ValueError("a shard and a loader have names")
         item = Item(
-            str(event.get("shard", ""))[:1000], str(event["loader"])[:100], whole(int(event["samples"])),
+            shard[:1000], loader[:100], whole(int(event["samples"])),
             None if sample is None else whole(int(sample)),
         )  # fmt: skip
         if not item.shard and item.sample is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
 
 from platform_core.distribution.content.manifest import from_document
 from platform_core.errors import TrainmasterError
@@ -23,7 +22,7 @@ AT_ONCE = 100  # damaged files in one round
 def recheck() -> None:
     """Reads damaged files again: somebody may have uploaded them, or a node has written them back.
 
-    Those that were read longest ago come first; after some time the next round goes on.
+    After some time the next round goes on.
     """
     ends = time.monotonic() + scrub.LONGEST_SECONDS
     for damage in _open():
@@ -44,7 +43,7 @@ def recheck() -> None:
 
 def ask() -> None:
     """Asks a node that holds a damaged file to write it back; the next holder where that has not helped."""
-    found = list(_open())
+    found = _open()
     holders = node_queries.holders(sorted({damage.manifest for damage in found}))
     for damage in found:
         nodes_of = holders[damage.manifest]
@@ -54,5 +53,6 @@ def ask() -> None:
         nodes.touch({mender, damage.mender} - {""})
 
 
-def _open() -> Iterator[Damage]:
-    yield from Damage.objects.filter(mended_ms=None).order_by("read_ms", "id")[:AT_ONCE]
+def _open() -> list[Damage]:
+    """Those that were read longest ago come first."""
+    return list(Damage.objects.filter(mended_ms=None).order_by("read_ms", "id")[:AT_ONCE])

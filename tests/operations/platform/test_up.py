@@ -204,7 +204,8 @@ def in_one_trace(collector: Collector) -> None:
 
 
 def of_one_attempt(spans: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """By name, with those of the first attempt of which all have arrived; one before it may have failed."""
+    """By name, of the first attempt that has them all: the one before may have been placed on the node that a test
+    above let join and go."""
     ours = [span for span in spans if span["traceId"] == TRACE]
     for attempt in dict.fromkeys(map(attempt_of, ours)):
         of_it = [span for span in ours if attempt_of(span) in ("", attempt)]

@@ -12,7 +12,10 @@ from tests.webapp.checkpoints.test_damage import save, store
 from tests.webapp.conftest import Cast
 from tests.webapp.jobs.conftest import *  # noqa: F403  the small cluster
 from tests.webapp.jobs.conftest import after_its_pause, say, state, tick
+from tests.webapp.world import _manifest
+from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
+from webapp.datasets import services as datasets
 from webapp.jobs import services
 from webapp.jobs.models import Attempt, Job, Member, Spare
 from webapp.nodes import queries as clusters
@@ -87,6 +90,17 @@ def test_the_node_fetches_the_newest_checkpoint_ahead(gang: Job) -> None:
     newer = save(gang, 20)
     [wanted] = wanted_states([spare])
     assert [order.artifact.manifest_id for order in wanted.deployments] == [newer.manifest_id]
+
+
+def test_the_node_does_not_fetch_a_dataset_that_is_mounted(gang: Job, cast: Cast) -> None:
+    alice = actor_of(cast.owner)
+    snapshot = datasets.add_snapshot(alice, "vision", "faces", _manifest(alice, "dataset"), "train")
+    named = {"dataset": snapshot.id, "purpose": "train"}
+    for mounted in (False, True):
+        Job.objects.filter(id=gang.id).update(spec={**gang.spec, **named, "mount_dataset": mounted})
+        [wanted] = wanted_states([Spare.objects.get().node_id])
+        fetched = [order.artifact.manifest_id for order in wanted.deployments]
+        assert fetched == ([] if mounted else [snapshot.manifest_id])
 
 
 def test_when_a_node_is_lost_the_gang_goes_on_with_its_spare_before_others(gang: Job, submit: Submit) -> None:

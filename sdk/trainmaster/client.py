@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any
 from urllib.parse import quote
-
-import httpx
 
 from trainmaster.answers import (
     Comparison,
@@ -31,69 +27,20 @@ from trainmaster.answers import (
     Team,
     UnexpectedAnswer,
 )
+from trainmaster.connection import ApiError, ClientError, Connection, Sent, Unreachable, part, results
 
 __all__ = ["ApiError", "Client", "ClientError", "UnexpectedAnswer", "Unreachable"]
 
-TIMEOUT = httpx.Timeout(30.0, connect=10.0)
-UPLOAD_TIMEOUT = httpx.Timeout(600.0, connect=10.0)
-PART_BYTES = 256 * 1024
 
-Sent = Callable[[int], None]
-
-
-class ClientError(Exception):
-    """The message is a sentence for a person."""
-
-
-class Unreachable(ClientError):
-    """No answer at all."""
-
-
-class ApiError(ClientError):
-    """The platform refused: RFC 9457 problem documents, with `problems` as (field, sentence) where it names fields."""
-
-    def __init__(
-        self, status: int, code: str, sentence: str, problems: Sequence[tuple[str, str]] = ()
-    ) -> None:
-        super().__init__(sentence)
-        self.status, self.code, self.problems = status, code, tuple(problems)
-
-
-class Client:
-    """Methods raise ClientError, or UnexpectedAnswer when what answers is not the platform. Safe in threads."""
-
-    def __init__(self, url: str, token: str, timeout: httpx.Timeout = TIMEOUT, retries: int = 2) -> None:
-        self.url = url.rstrip("/")
-        if not (token.isascii() and token.isprintable()):
-            raise ClientError("The token has characters that no token has; copy it again from Settings.")
-        try:
-            # Never follows a redirect: the token would go along to wherever it leads.
-            self._http = httpx.Client(
-                base_url=f"{self.url}/api/v1/",
-                headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
-                timeout=timeout,
-                transport=httpx.HTTPTransport(retries=retries),
-            )
-        except httpx.InvalidURL as error:
-            raise Unreachable(f"{self.url} is not an address of a platform: {error}.") from error
-
-    def close(self) -> None:
-        self._http.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+class Client(Connection):
+    """The resources of the platform as methods, which raise what those of Connection do."""
 
     def me(self) -> Me:
         return Me.of(self.call("GET", "me"))
 
     def teams(self) -> list[Team]:
         """Your teams; for platform admins all teams."""
-        return [Team.of(body) for body in _results(self.call("GET", "teams"))]
+        return [Team.of(body) for body in results(self.call("GET", "teams"))]
 
     def only_team(self, team: str = "") -> str:
         """This team; if it is empty, the only one it can be. Raises ClientError."""
@@ -111,7 +58,7 @@ class Client:
 
     def quotas(self, team: str) -> list[Quota]:
         """One for each GPU type."""
-        return [Quota.of(body) for body in _results(self.call("GET", f"teams/{_part(team)}/quotas"))]
+        return [Quota.of(body) for body in results(self.call("GET", f"teams/{part(team)}/quotas"))]
 
     # Jobs
 
@@ -136,7 +83,7 @@ class Client:
         return DryRun.of(self.call("POST", "training-jobs/dry-run", json=dict(spec)))
 
     def job(self, job_id: str) -> Job:
-        return Job.of(self.call("GET", f"training-jobs/{_part(job_id)}"))
+        return Job.of(self.call("GET", f"training-jobs/{part(job_id)}"))
 
     def find_job(self, reference: str) -> Job:
         """By id, NAME, TEAM/NAME or the beginning of an id; without `lineage`. Of several with the name the newest."""
@@ -145,7 +92,7 @@ class Client:
     def queue(self, limit: int = 100) -> list[QueueEntry]:
         """The waiting jobs of all teams, next to start first."""
         return [
-            QueueEntry.of(body) for body in _results(self.call("GET", "queue", params={"limit": str(limit)}))
+            QueueEntry.of(body) for body in results(self.call("GET", "queue", params={"limit": str(limit)}))
         ]
 
     def jobs(self, *, limit: int = 50, **filters: str) -> Iterator[Job]:
@@ -155,7 +102,7 @@ class Client:
         while limit > 0:
             page = {"limit": str(min(limit, 100)), **({"cursor": cursor} if cursor else {})}
             body = self.call("GET", "training-jobs", params=given | page)
-            bodies = _results(body)[:limit]
+            bodies = results(body)[:limit]
             yield from map(Job.of, bodies)
             limit -= len(bodies)
             cursor = str(body.get("next") or "") if isinstance(body, dict) else ""
@@ -165,20 +112,20 @@ class Client:
     def run_again(self, job_id: str, *, idempotency_key: str | None = None) -> Job:
         """The new job, with the code, data, image, settings and seed of this one."""
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
-        return Job.of(self.call("POST", f"training-jobs/{_part(job_id)}/again", headers=headers))
+        return Job.of(self.call("POST", f"training-jobs/{part(job_id)}/again", headers=headers))
 
     def reproduction(self, job_id: str) -> Reproduction:
         """Of a job that repeats another one: what differs, and whether the metrics agree."""
-        return Reproduction.of(self.call("GET", f"training-jobs/{_part(job_id)}/reproduction"))
+        return Reproduction.of(self.call("GET", f"training-jobs/{part(job_id)}/reproduction"))
 
     def cancel(self, job_id: str) -> Job:
-        return Job.of(self.call("POST", f"training-jobs/{_part(job_id)}/cancel"))
+        return Job.of(self.call("POST", f"training-jobs/{part(job_id)}/cancel"))
 
     def logs(self, job_id: str, *, after: int = 0, rank: int | None = None, search: str = "") -> LogPage:
         params = {"after": str(after)}
         params |= {"rank": str(rank)} if rank is not None else {}
         params |= {"search": search} if search else {}
-        body = self.call("GET", f"training-jobs/{_part(job_id)}/logs", params=params)
+        body = self.call("GET", f"training-jobs/{part(job_id)}/logs", params=params)
         if not isinstance(body, dict):
             raise UnexpectedAnswer("The server's answer has no lines; is it Trainmaster, and as new as this?")
         lines = tuple(LogLine.of(line) for line in body.get("lines") or ())
@@ -186,22 +133,22 @@ class Client:
 
     def events(self, job_id: str) -> list[dict[str, Any]]:
         """All events of the job, oldest first."""
-        return _results(self.call("GET", f"training-jobs/{_part(job_id)}/events"))
+        return results(self.call("GET", f"training-jobs/{part(job_id)}/events"))
 
     def checkpoints(self, job_id: str) -> list[dict[str, Any]]:
-        return _results(self.call("GET", f"training-jobs/{_part(job_id)}/checkpoints"))
+        return results(self.call("GET", f"training-jobs/{part(job_id)}/checkpoints"))
 
     def metrics(self, job_id: str, *, key: str = "", after_step: int | None = None) -> dict[str, Any]:
         """`series` by metric as [[step, value, at_ms], …], `summary`, `parameters`."""
         params = {"key": key} if key else {}
         params |= {"after_step": str(after_step)} if after_step is not None else {}
-        body = self.call("GET", f"training-jobs/{_part(job_id)}/metrics", params=params)
+        body = self.call("GET", f"training-jobs/{part(job_id)}/metrics", params=params)
         return dict(body) if isinstance(body, dict) else {}
 
     def experiments(self, *, team: str = "", search: str = "") -> list[Experiment]:
         """The newest 200, or those of one team or with this text in the name."""
         filters = {name: value for name, value in {"team": team, "search": search}.items() if value}
-        return [Experiment.of(body) for body in _results(self.call("GET", "experiments", params=filters))]
+        return [Experiment.of(body) for body in results(self.call("GET", "experiments", params=filters))]
 
     def compare(self, job_ids: Sequence[str]) -> Comparison:
         """The settings in which up to 20 runs differ, and their metrics."""
@@ -225,9 +172,9 @@ class Client:
         upload_id = Snapshot.of(begun).id
         count = 0
         for path, source in files:
-            self.send_file(f"uploads/{_part(upload_id)}/files/{quote(path)}", source, sent)
+            self.send_file(f"uploads/{part(upload_id)}/files/{quote(path)}", source, sent)
             count += 1
-        made = self.call("POST", f"uploads/{_part(upload_id)}/complete", json={"files": count})
+        made = self.call("POST", f"uploads/{part(upload_id)}/complete", json={"files": count})
         if not isinstance(made, dict) or not made.get("manifest"):
             raise UnexpectedAnswer("The server completed the upload without naming its manifest.")
         return str(made["manifest"])
@@ -238,17 +185,17 @@ class Client:
     ) -> Snapshot:  # fmt: skip
         body: dict[str, Any] = {"team": team, "purpose": purpose, "projects": list(projects)}
         body |= {"manifest": manifest} if manifest else {"source_url": source_url, "paths": list(paths)}
-        return Snapshot.of(self.call("POST", f"datasets/{_part(name)}/snapshots", json=body))
+        return Snapshot.of(self.call("POST", f"datasets/{part(name)}/snapshots", json=body))
 
     def datasets(self, *, team: str = "", name: str = "", search: str = "") -> list[Snapshot]:
         """Snapshots of the datasets of your teams, newest first."""
         filters = {"team": team, "name": name, "search": search}
-        return [Snapshot.of(body) for body in _results(self.call("GET", "datasets", params=filters))]
+        return [Snapshot.of(body) for body in results(self.call("GET", "datasets", params=filters))]
 
     # Models and deployments
 
     def models(self) -> list[ModelVersion]:
-        return [ModelVersion.of(body) for body in _results(self.call("GET", "models"))]
+        return [ModelVersion.of(body) for body in results(self.call("GET", "models"))]
 
     def register_version(
         self, name: str, *, team: str, checkpoint: str = "", source_url: str = "", manifest: str = ""
@@ -256,7 +203,7 @@ class Client:
         """From exactly one of checkpoint, source_url and manifest."""
         given = {"checkpoint": checkpoint, "source_url": source_url, "manifest": manifest}
         body = {"team": team} | {field: value for field, value in given.items() if value}
-        return ModelVersion.of(self.call("POST", f"models/{_part(name)}/versions", json=body))
+        return ModelVersion.of(self.call("POST", f"models/{part(name)}/versions", json=body))
 
     def deploy(
         self, model: str, version: int, *, nodes: Sequence[str] = (), source_url: str = "", strategy: str = "",
@@ -281,15 +228,15 @@ class Client:
 
     def promote(self, deployment_id: str) -> Deployment:
         """The canaries are checked once more, then the other nodes follow."""
-        return Deployment.of(self.call("POST", f"deployments/{_part(deployment_id)}/promote"))
+        return Deployment.of(self.call("POST", f"deployments/{part(deployment_id)}/promote"))
 
     def roll_back(self, deployment_id: str) -> Deployment:
         """Every node switches to the version it ran before."""
-        return Deployment.of(self.call("POST", f"deployments/{_part(deployment_id)}/rollback"))
+        return Deployment.of(self.call("POST", f"deployments/{part(deployment_id)}/rollback"))
 
     def retry_deployment(self, deployment_id: str) -> Deployment:
         """Failed nodes fetch again; failed hooks and health checks run again."""
-        return Deployment.of(self.call("POST", f"deployments/{_part(deployment_id)}/retry"))
+        return Deployment.of(self.call("POST", f"deployments/{part(deployment_id)}/retry"))
 
     def plan(
         self, model: str, version: int, *, nodes: Sequence[str] = (), strategy: str = "auto", rate_cap: int = 0
@@ -301,100 +248,26 @@ class Client:
 
     def pin_deployment(self, deployment_id: str, pinned: bool) -> Deployment:
         """Whether nodes may evict it when they need disk space."""
-        return Deployment.of(self.call("PATCH", f"deployments/{_part(deployment_id)}", json={"pin": pinned}))
+        return Deployment.of(self.call("PATCH", f"deployments/{part(deployment_id)}", json={"pin": pinned}))
 
     def deployment(self, deployment_id: str) -> Deployment:
-        return Deployment.of(self.call("GET", f"deployments/{_part(deployment_id)}"))
+        return Deployment.of(self.call("GET", f"deployments/{part(deployment_id)}"))
 
     def deployments(self, model: str = "") -> list[Deployment]:
         """The newest 100, or those of one model, TEAM/NAME."""
         filters = {"model_id": model} if model else {}
-        return [Deployment.of(body) for body in _results(self.call("GET", "deployments", params=filters))]
+        return [Deployment.of(body) for body in results(self.call("GET", "deployments", params=filters))]
 
     def cancel_deployment(self, deployment_id: str) -> Deployment:
-        return Deployment.of(self.call("DELETE", f"deployments/{_part(deployment_id)}"))
+        return Deployment.of(self.call("DELETE", f"deployments/{part(deployment_id)}"))
 
     def nodes(self) -> list[Node]:
-        return [Node.of(body) for body in _results(self.call("GET", "nodes"))]
+        return [Node.of(body) for body in results(self.call("GET", "nodes"))]
 
     def drain_node(self, node: str, *, reason: str = "", seconds: int | None = None) -> Node:
         """It takes no new jobs; with `seconds` it is under maintenance for so long and then takes jobs again."""
         body = {"reason": reason} | ({} if seconds is None else {"seconds": seconds})
-        return Node.of(self.call("POST", f"nodes/{_part(node)}/drain", json=body))
+        return Node.of(self.call("POST", f"nodes/{part(node)}/drain", json=body))
 
     def resume_node(self, node: str) -> Node:
-        return Node.of(self.call("POST", f"nodes/{_part(node)}/resume"))
-
-    def send_file(self, path: str, source: Path, sent: Sent = lambda count: None) -> None:
-        """PUT one file to this address of the API."""
-        try:
-            with source.open("rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
-                self.call("PUT", path, content=_parts(file, sent), headers=headers, timeout=UPLOAD_TIMEOUT)
-        except OSError as error:
-            raise ClientError(f"{source} cannot be read: {error.strerror or error}.") from error
-
-    def call(self, method: str, path: str, **options: Any) -> Any:
-        """The JSON of one answer, None for an empty one; the methods above are easier to use."""
-        response = self._answer(method, path, **options)
-        if response.status_code == httpx.codes.NO_CONTENT:
-            return None
-        try:
-            return response.json()
-        except ValueError as error:
-            kind = response.headers.get("content-type", "nothing")
-            sentence = f"{response.url} answered with {kind}, not JSON; is it the address of Trainmaster?"
-            raise UnexpectedAnswer(sentence) from error
-
-    def read(self, path: str) -> bytes:
-        return self._answer("GET", path).content
-
-    def _answer(self, method: str, path: str, **options: Any) -> httpx.Response:
-        try:
-            response = self._http.request(method, path, **options)
-        except httpx.TimeoutException as error:
-            raise Unreachable(f"{self.url} did not answer in time; try again.") from error
-        except httpx.HTTPError as error:
-            why = str(error).rstrip(".") or type(error).__name__
-            raise Unreachable(f"{self.url} cannot be reached: {why}.") from error
-        except httpx.InvalidURL as error:
-            raise Unreachable(f"{self.url} is not an address of a platform: {error}.") from error
-        if not response.is_success:
-            raise _refusal(response)
-        return response
-
-
-def _parts(file: BinaryIO, sent: Sent) -> Iterator[bytes]:
-    while part := file.read(PART_BYTES):
-        yield part
-        sent(len(part))
-
-
-def _refusal(response: httpx.Response) -> ClientError:
-    try:
-        body = response.json()
-    except ValueError:
-        body = None
-    if not isinstance(body, dict) or "detail" not in body:
-        hint = f" and points to {response.headers['location']}" if response.has_redirect_location else ""
-        return ApiError(response.status_code, "", f"{response.url} answered {response.status_code}{hint}.")
-    problems = [
-        (str(problem.get("field", "")), str(problem.get("sentence", "")))
-        for problem in body.get("problems") or ()
-        if isinstance(problem, dict)
-    ]
-    return ApiError(response.status_code, str(body.get("code", "")), str(body["detail"]), problems)
-
-
-def _results(body: Any) -> list[Any]:
-    """Of `{"results": […]}` or of a plain list."""
-    results = body.get("results") if isinstance(body, dict) else body
-    if not isinstance(results, list):
-        raise UnexpectedAnswer("The server's answer has no results; is it Trainmaster, and as new as this?")
-    return results
-
-
-def _part(text: str) -> str:
-    """One segment of a path, whatever is typed."""
-    return quote(text, safe="")
+        return Node.of(self.call("POST", f"nodes/{part(node)}/resume"))

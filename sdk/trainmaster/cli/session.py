@@ -5,7 +5,8 @@ from __future__ import annotations
 import httpx
 
 from trainmaster.cli.commands import Failure
-from trainmaster.client import TIMEOUT, Client
+from trainmaster.client import Client
+from trainmaster.connection import TIMEOUT
 from trainmaster.environment import client_environment
 from trainmaster.login import current_login
 

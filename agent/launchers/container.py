@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
 import platform_core
@@ -33,6 +33,7 @@ from agent.work_folder import WorkFolder
 
 SDK_FOLDER = PurePosixPath("/opt/trainmaster")  # the SDK of this agent, for images that lack it
 ASK_EVERY_SECONDS = 1.0  # each question to the engine is a process
+INFINIBAND = Path("/dev/infiniband")
 _APPEND = 'exec "$@" >>"$0" 2>&1'  # output goes to the same file as in the process launcher
 VANISHED = "its container was removed from outside"
 # Set for the engine's own command line; a job may have them too, but not through its environment.
@@ -157,6 +158,7 @@ class ContainerLauncher:
             arguments += [part for uuid in order.gpus for part in ("--device", f"nvidia.com/gpu={uuid}")]
         elif order.gpus:
             arguments += ["--gpus", f'"device={",".join(order.gpus)}"']
+        arguments += fabric_arguments(order.gpus)
         if order.account is not None:
             arguments += ["--user", f"{order.account.uid}:{order.account.gid}"]
         elif self._engine.is_podman:
@@ -166,6 +168,14 @@ class ContainerLauncher:
         arguments += _environment(order)
         command = ["sh", "-c", _APPEND, str(_inside(folder, order.output)), *order.argv]
         return [*arguments, order.image, *command]
+
+
+def fabric_arguments(gpus: Sequence[str], infiniband: Path = INFINIBAND) -> list[str]:
+    """For a job with GPUs on a node with InfiniBand or RoCE: NCCL needs its devices, and memory that stays in place.
+    Without them it falls back to TCP without a word."""
+    if not gpus or not infiniband.is_dir():
+        return []
+    return ["--device", str(infiniband), "--ulimit", "memlock=-1:-1"]
 
 
 def _environment(order: LaunchOrder) -> list[str]:

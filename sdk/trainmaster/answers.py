@@ -105,7 +105,8 @@ class Job(Answer):
     finished_ms: int | None = None
     latest_checkpoint: str = ""
     waiting: Mapping[str, Any] | None = None  # code, sentence, numbers, position
-    progress: Mapping[str, Any] = field(default_factory=dict)  # step, total_steps, loss, …
+    progress: Mapping[str, Any] = field(default_factory=dict)  # step, total_steps, loss, remaining_ms, …
+    mfu: float | None = None  # 0 to 1
     spec: Mapping[str, Any] = field(default_factory=dict)
     lineage: Mapping[str, Any] = field(default_factory=dict)
 

@@ -188,6 +188,18 @@ def test_show_tells_why_a_job_waits(trainmaster: Trainmaster, platform: Platform
     assert "layout" not in result
 
 
+def test_show_tells_how_busy_it_is_and_how_long_it_takes(
+    trainmaster: Trainmaster, platform: PlatformStub
+) -> None:
+    progress = {"utilisation": 0.87, "remaining_ms": 5_400_000, "latest_checkpoint_ms": 1}
+    running = {**JOB, "state": "running", "mfu": 0.418, "latest_checkpoint": "ckpt-1", "progress": progress}
+    platform.answer(f"GET training-jobs/{JOB_ID}", running)
+    shown = " ".join(trainmaster("show", JOB_ID).stdout.split())
+    assert "utilisation 87 % MFU 42 %" in shown
+    assert "time left about 1 h 30 min at this pace" in shown
+    assert "checkpoint ckpt-1, " in shown
+
+
 def test_show_names_the_layout(trainmaster: Trainmaster, platform: PlatformStub) -> None:
     laid_out = {**JOB, "num_gpus": 8, "spec": {"num_gpus": 8, "parallel": {"tp": 2, "pp": 2}}}
     platform.answer(f"GET training-jobs/{JOB_ID}", laid_out)

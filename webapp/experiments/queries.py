@@ -244,3 +244,8 @@ def stored_files() -> list[tuple[str, int, int]]:
         )
         for team in teams
     ]
+
+
+def mfu_of_job(job_id: str) -> float | None:
+    """Model FLOPs utilisation, 0 to 1; None where it was not measured."""
+    return Run.objects.filter(job=job_id).values_list("mfu", flat=True).first()

@@ -6,7 +6,18 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from django.db.models import Count, Exists, F, FloatField, Max, Min, OuterRef, Q, QuerySet, Sum
+from django.db.models import (
+    Count,
+    Exists,
+    F,
+    FloatField,
+    Max,
+    Min,
+    OuterRef,
+    Q,
+    QuerySet,
+    Sum,
+)
 from django.db.models.functions import Cast
 
 from platform_core.jobs.ends import ENDS
@@ -14,8 +25,10 @@ from platform_core.jobs.kind import JobKind
 from platform_core.jobs.states import WAITING, JobState
 from platform_core.recovery.phases import Phases, Summary, summary
 from platform_core.service_levels.first_steps import Start
+from platform_core.units import HOUR_MS
 from webapp.base.identity import now_ms
 from webapp.jobs import recoveries
+from webapp.jobs.idle_policy import SAMPLE_MS
 from webapp.jobs.models import Attempt, Job, Recovery, UtilisationSample
 from webapp.jobs.utilisation import KEPT_MS
 
@@ -129,6 +142,11 @@ class Use:
         return 100 * self.used / self.measured if self.measured else None
 
     @property
+    def unallocated_ms(self) -> int:
+        """Slot time that nobody held, where it was measured: a sample stands for the time to the next one."""
+        return round((self.slots - self.held_slots) * SAMPLE_MS)
+
+    @property
     def wanted(self) -> float:
         """Slots of which the use is known, at moments at which jobs held or waited for some."""
         return max(self.used, self.slots - self.unwanted - (self.held_slots - self.measured))
@@ -168,6 +186,22 @@ def ended(from_ms: int, to_ms: int, team: str = "") -> Ended:
         elif state == JobState.SUCCEEDED:
             succeeded += jobs
     return Ended(succeeded, dict(failed))
+
+
+def ended_runs(from_ms: int, to_ms: int) -> list[tuple[int, int]]:
+    """(GPUs, milliseconds from the first start to the end) of the jobs that ended then and had started."""
+    rows = Job.objects.filter(finished_ms__gte=from_ms, finished_ms__lt=to_ms, started_ms__isnull=False)
+    found = rows.order_by().values_list("num_gpus", "started_ms", "finished_ms")
+    return [(gpus, finished - started) for gpus, started, finished in found if started and finished]
+
+
+def waiting_gpu_ms() -> dict[tuple[str, str], int]:
+    """(team, GPU type) → GPU time for which its waiting jobs may run: all of their GPUs for all of their limit."""
+    columns = ("team", "gpu_type", "num_gpus", "spec__max_runtime_hours")
+    asked: Counter[tuple[str, str]] = Counter()
+    for team, gpu_type, gpus, hours in Job.objects.filter(state__in=list(WAITING)).values_list(*columns):
+        asked[team, gpu_type] += round(gpus * float(hours) * HOUR_MS)
+    return dict(asked)
 
 
 def by_state_and_team() -> dict[tuple[str, str], int]:

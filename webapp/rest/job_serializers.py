@@ -8,7 +8,10 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from platform_core.jobs.ends import ENDS, EndReason
+from platform_core.jobs.states import ACTIVE
+from webapp.experiments.queries import mfu_of_job
 from webapp.jobs.models import Job
+from webapp.jobs.queries import remaining_ms
 from webapp.rest.enums import DryRunOutcome
 
 JOB_SPEC = {"$ref": "#/components/schemas/JobSpec"}
@@ -60,7 +63,12 @@ class JobOut(serializers.ModelSerializer[Job]):
     waiting = serializers.SerializerMethodField(
         help_text="Why it waits: code, sentence, numbers, position in the queue; null if it does not."
     )
-    progress = serializers.SerializerMethodField(help_text="What the script last reported.")
+    progress = serializers.SerializerMethodField(
+        help_text="What the script last reported, the time left at its pace, and when its latest checkpoint was saved."
+    )
+    mfu = serializers.SerializerMethodField(
+        help_text="Model FLOPs utilisation, 0 to 1; null if not measured."
+    )
     stopping = serializers.SerializerMethodField(help_text="Why it is being stopped; null if it is not.")
     end = EndOut(
         source="*",
@@ -74,7 +82,7 @@ class JobOut(serializers.ModelSerializer[Job]):
         fields = (
             "id", "name", "team", "user", "project", "state", "stopping", "end", "reason", "url", "priority",
             "num_gpus", "gpu_type", "attempt", "restarts", "submitted_ms", "started_ms", "finished_ms",
-            "latest_checkpoint", "waiting", "progress", "spec", "lineage", "cloned_from",
+            "latest_checkpoint", "waiting", "progress", "mfu", "spec", "lineage", "cloned_from",
         )  # fmt: skip
 
     def get_url(self, job: Job) -> str:
@@ -97,17 +105,22 @@ class JobOut(serializers.ModelSerializer[Job]):
             "loss": job.loss,
             "learning_rate": job.learning_rate,
             "utilisation": job.utilisation,
+            "remaining_ms": remaining_ms(job) if job.state in ACTIVE else None,
+            "latest_checkpoint_ms": job.latest_ms,
         }
+
+    def get_mfu(self, job: Job) -> float | None:
+        return mfu_of_job(job.id)
 
     def get_stopping(self, job: Job) -> str | None:
         return None if job.stop == "none" or job.finished_ms else job.stop
 
 
 class JobListed(JobOut):
-    """A job in a list, without its lineage."""
+    """A job in a list, without what takes a query or much room."""
 
     class Meta(JobOut.Meta):
-        fields = tuple(name for name in JobOut.Meta.fields if name != "lineage")  # type: ignore[assignment]
+        fields = tuple(name for name in JobOut.Meta.fields if name not in ("lineage", "mfu"))  # type: ignore[assignment]
 
 
 class LogLineOut(serializers.Serializer[dict[str, Any]]):

@@ -21,22 +21,26 @@ class Waits:
 
 def by_size(waits: Iterable[tuple[int, int]]) -> tuple[Waits, ...]:
     """`waits`: (GPUs, milliseconds) of each job. Size classes without jobs are left out."""
-    ascending = sorted(waits, key=lambda wait: wait[1])
-    sizes = (
-        (low, high, [ms for gpus, ms in ascending if gpus >= low and (high is None or gpus <= high)])
-        for low, high in SIZES
-    )
     return tuple(
         Waits(
-            _label(low, high),
-            len(durations),
-            percentile(durations, 50),
-            percentile(durations, 95),
-            durations[-1],
+            label,
+            len(found),
+            percentile([ms for _, ms in found], 50),
+            percentile([ms for _, ms in found], 95),
+            found[-1][1],
         )
-        for low, high, durations in sizes
-        if durations
+        for label, found in grouped(waits)
     )
+
+
+def grouped(times: Iterable[tuple[int, int]]) -> list[tuple[str, list[tuple[int, int]]]]:
+    """(GPUs, milliseconds) of jobs by size class, the shortest first; classes without jobs are left out."""
+    ascending = sorted(times, key=lambda one: one[1])
+    classes = (
+        (_label(low, high), [one for one in ascending if one[0] >= low and (high is None or one[0] <= high)])
+        for low, high in SIZES
+    )
+    return [(label, found) for label, found in classes if found]
 
 
 def percentile(ascending: list[int], percent: int) -> int:

@@ -111,13 +111,16 @@ def _show(job: Job) -> None:
             ("step", _step(job)),
             ("loss", progress.get("loss")),
             ("learning rate", progress.get("learning_rate")),
+            ("utilisation", _share(progress.get("utilisation"))),
+            ("MFU", _share(job.mfu)),
             (
                 "attempt",
                 f"{job.attempt}, restarted {job.restarts} times" if job.restarts else job.attempt or None,
             ),
-            ("checkpoint", job.latest_checkpoint),
+            ("checkpoint", _checkpoint(job)),
             ("submitted", f"{output.age(job.submitted_ms)} ago" if job.submitted_ms else None),
             ("run time", _run_time(job)),
+            ("time left", _time_left(job)),
             ("commit", job.lineage.get("git_commit")),
             ("page", job.url),
         ]
@@ -153,3 +156,18 @@ def _run_time(job: Job) -> str:
         if job.finished_ms
         else output.age(job.started_ms)
     )
+
+
+def _time_left(job: Job) -> str | None:
+    left = job.progress.get("remaining_ms")
+    return f"about {format_duration_ms(left)} at this pace" if left else None
+
+
+def _checkpoint(job: Job) -> str:
+    saved_ms = job.progress.get("latest_checkpoint_ms")
+    return f"{job.latest_checkpoint}, {output.age(saved_ms)} ago" if saved_ms else job.latest_checkpoint
+
+
+def _share(value: float | None) -> str | None:
+    """Of 0 to 1."""
+    return None if value is None else f"{100 * value:.0f} %"

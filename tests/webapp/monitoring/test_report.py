@@ -15,12 +15,13 @@ from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
 from webapp.events.models import Event
+from webapp.experiments.models import Run
 from webapp.jobs import idle_policy
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Job, UtilisationSample
 from webapp.nodes.models import Node
 from webapp.pages.report import report
-from webapp.quotas.models import LedgerEntry, Quota
+from webapp.quotas.models import LedgerEntry, Price, Quota
 from webapp.scheduling.models import Receipt
 
 Browser = Callable[[User], Client]
@@ -203,6 +204,38 @@ def test_the_report_adds_up_what_was_held_used_and_waited_for(
     assert (other.team, other.gpu_ms, other.percent, other.under_used) == ("nlp", 0, 0.0, True)
     assert made.failures == (("node-0", 1),)
     assert [(each["name"], each["idle_ms"]) for each in made.idle] == [("sleeper", HALF_HOUR_MS)]
+
+
+def test_what_nobody_held_what_waits_and_the_mfu_of_each_team_are_told(
+    running: Job, owner: User, quota: Callable[..., Quota], nlp: Any, settings: Any
+) -> None:
+    now = week(running, quota, nlp)
+    Price.objects.create(gpu_type="cpu", micro_dollars_per_hour=6_000_000)
+    Run.objects.filter(job=running.id).update(mfu=0.42)
+    submit(owner, "patient", num_gpus=4, max_runtime_hours=3)
+    made = report.make(None, now)
+    told = {each.label: each.value for each in made.figures}
+    # Four slots for one sample of 15 s, at $6 an hour.
+    assert (told["MFU"], told["Unallocated capacity"]) == ("42 %", "$0.10")
+    vision, other = made.teams
+    assert (vision.mfu, vision.waiting_gpu_ms) == (42.0, 12 * HOUR_MS)
+    assert (other.mfu, other.waiting_gpu_ms) == (None, 0)
+    settings.REPORT_RECIPIENTS = ["ops@example.org"]
+    settings.MAIL_URL = "smtp://mail.example.org:25"
+    report.mail()
+    mailing.deliver()
+    assert "MFU 42 %, 12.0 GPU-hours waiting" in mail.outbox[0].body
+
+
+def test_the_jobs_that_ended_are_told_by_size(running: Job, browser: Browser, owner: User) -> None:
+    now = now_ms()
+    Job.objects.filter(id=running.id).update(started_ms=now - 3 * HOUR_MS, finished_ms=now - HOUR_MS)
+    (eight,) = report.make(None, now).mix
+    assert (eight.label, eight.jobs, eight.gpu_ms) == ("2 to 8", 1, 16 * HOUR_MS)
+    assert (eight.share_percent, eight.p50_ms) == (100.0, 2 * HOUR_MS)
+    page = browser(owner).get("/report/").content.decode()
+    assert "Jobs that ended" in page
+    assert "16.0" in page
 
 
 def test_a_guarantee_is_measured_over_the_time_that_the_platform_has_run(

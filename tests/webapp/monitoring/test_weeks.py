@@ -60,10 +60,12 @@ def test_a_week_is_told_by_its_own_figures_and_how_they_changed(last: Week) -> N
     assert told == {
         "Allocation": ("100 %", "up from 50 %"),
         "Utilisation": ("50 %", "unchanged"),
+        "MFU": ("–", ""),
         "Median wait": ("1 h", "down from 2 h"),
         "p95 wait": ("1 h", "down from 2 h"),
         "GPU-hours": ("16.0", "up from 4.0"),
         "Cost": ("$16.00", "up from $4.00"),
+        "Unallocated capacity": ("–", ""),
         "Failed attempts": ("0", "unchanged"),
         "Mean time to recovery": ("–", ""),
         "Recovered": ("–", ""),

@@ -13,6 +13,7 @@ from platform_core.quotas.cost import cost_micro_dollars
 from platform_core.units import format_duration_ms, format_micro_dollars, plural
 from webapp.jobs import history
 from webapp.jobs.models import Attempt, Job
+from webapp.jobs.queries import remaining_ms
 from webapp.quotas import queries as quotas
 
 
@@ -20,16 +21,6 @@ def elapsed_ms(job: Job, now_ms: int) -> int | None:
     if job.started_ms is None:
         return None
     return (job.finished_ms or now_ms) - job.started_ms
-
-
-def remaining_ms(job: Job) -> int | None:
-    """At the pace of the running attempt: steps still to do at the mean time of those done."""
-    if job.step is None or job.total_steps is None or job.first_step is None:
-        return None
-    done = job.step - job.first_step
-    if done <= 0 or job.first_step_ms is None or job.progress_ms is None:
-        return None
-    return max(0, job.total_steps - job.step) * (job.progress_ms - job.first_step_ms) // done
 
 
 def percent(job: Job) -> int | None:

@@ -22,7 +22,7 @@ from webapp.base.identity import now_ms
 from webapp.experiments import queries as experiments
 from webapp.experiments.comparison import value_of
 from webapp.jobs import queries
-from webapp.jobs.queries import MemberLoad
+from webapp.jobs.queries import MemberLoad, remaining_ms
 from webapp.nodes import queries as nodes
 from webapp.pages import fragments
 from webapp.pages.jobs import presentation
@@ -193,7 +193,7 @@ def _jobs(mine: QuerySet[Job], actor: Actor, now: int) -> list[WorkLine]:
             percent=presentation.percent(job),
             step=job.step,
             total_steps=job.total_steps,
-            remaining_ms=presentation.remaining_ms(job) if job.state in ACTIVE else None,
+            remaining_ms=remaining_ms(job) if job.state in ACTIVE else None,
             since_ms=job.waiting_since_ms if job.state in WAITING else job.started_ms,
         )
         for job in shown

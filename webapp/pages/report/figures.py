@@ -8,8 +8,11 @@ from typing import Any
 
 from django.db.models import Min
 
+from platform_core.efficiency.waste import total
+from platform_core.quotas.cost import cost_micro_dollars
 from platform_core.scheduling.metrics.waits_by_size import percentile
 from platform_core.units import HOUR_MS, format_duration_ms, format_micro_dollars
+from webapp.experiments import usage
 from webapp.jobs import measures, recoveries
 from webapp.jobs import queries as jobs
 from webapp.jobs.models import UtilisationSample
@@ -23,8 +26,10 @@ class Figures:
     busy: float | None
     wait_p50_ms: int | None
     wait_p95_ms: int | None
+    mfu: float | None
     gpu_ms: int
     micro_dollars: int
+    unallocated_micro_dollars: int | None  # None: no price is known
     failures: int
     recovered: float | None
     recovery_ms: int | None
@@ -36,20 +41,27 @@ def first_sample_ms() -> int | None:
 
 
 def of(from_ms: int, to_ms: int, seen: Collection[str] | None) -> Figures:
-    """Hours and costs are those of the teams that are seen; None means all."""
+    """Hours, costs and MFU are those of the teams that are seen; None means all."""
     uses = measures.use_by_type(from_ms, to_ms)
     waits = sorted(ms for _, ms in jobs.first_waits(from_ms, to_ms))
     costs = [
         cost for (team, _), cost in quotas.use_by_team(from_ms, to_ms).items() if seen is None or team in seen
     ]
-    recovery = recoveries.of_period(from_ms, to_ms)
+    recovery, prices = recoveries.of_period(from_ms, to_ms), quotas.prices()
+    mfu = total("", usage.uses(seen, from_ms, to_ms)).mfu
     return Figures(
         held=_percent(sum(each.held_slots for each in uses), sum(each.slots for each in uses)),
         busy=_percent(sum(each.used for each in uses), sum(each.measured for each in uses)),
         wait_p50_ms=percentile(waits, 50) if waits else None,
         wait_p95_ms=percentile(waits, 95) if waits else None,
+        mfu=None if mfu is None else 100 * mfu,
         gpu_ms=sum(gpu_ms for gpu_ms, _ in costs),
         micro_dollars=sum(dollars for _, dollars in costs),
+        unallocated_micro_dollars=sum(
+            cost_micro_dollars(each.unallocated_ms, 1, prices.get(each.gpu_type, 0)) for each in uses
+        )
+        if prices
+        else None,
         failures=sum(jobs.failures_by_node(from_ms, to_ms).values()),
         recovered=None if recovery.success is None else 100 * recovery.success,
         recovery_ms=recovery.mean_ms,
@@ -61,10 +73,17 @@ def compared(now: Figures, before: Figures) -> tuple[Figure, ...]:
     return (
         _figure("Allocation", now.held, before.held, _share),
         _figure("Utilisation", now.busy, before.busy, _share),
+        _figure("MFU", now.mfu, before.mfu, _share),
         _figure("Median wait", now.wait_p50_ms, before.wait_p50_ms, format_duration_ms),
         _figure("p95 wait", now.wait_p95_ms, before.wait_p95_ms, format_duration_ms),
         _figure("GPU-hours", now.gpu_ms, before.gpu_ms, _hours),
         _figure("Cost", now.micro_dollars, before.micro_dollars, format_micro_dollars),
+        _figure(
+            "Unallocated capacity",
+            now.unallocated_micro_dollars,
+            before.unallocated_micro_dollars,
+            format_micro_dollars,
+        ),
         _figure("Failed attempts", now.failures, before.failures, str),
         _figure("Recovered", now.recovered, before.recovered, _share),
         _figure("Mean time to recovery", now.recovery_ms, before.recovery_ms, format_duration_ms),

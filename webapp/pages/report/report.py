@@ -6,9 +6,13 @@ from typing import Any
 from django.conf import settings
 from django.template.loader import render_to_string
 
+from platform_core.efficiency.waste import Use as JobUse
+from platform_core.efficiency.waste import totals
+from platform_core.scheduling.metrics.job_mix import Class, mix
 from platform_core.scheduling.metrics.waits_by_size import Waits, by_size
 from webapp.accounts import mailing
 from webapp.base.identity import now_ms
+from webapp.experiments import usage
 from webapp.jobs import idle_policy, measures
 from webapp.jobs import queries as jobs
 from webapp.jobs.measures import Use
@@ -38,6 +42,8 @@ class TeamUse:
     percent: float | None
     lost_gpu_ms: int  # when its jobs were stopped for others
     caused_gpu_ms: int  # when others were stopped for its jobs
+    waiting_gpu_ms: int  # for which its jobs that wait now may run
+    mfu: float | None  # in percent, weighted by GPU time
 
     @property
     def under_used(self) -> bool:
@@ -53,6 +59,7 @@ class Report:
     types: tuple[Use, ...]
     levels: tuple[LevelRow, ...]  # of the whole cluster, as they stood at its end
     waits: tuple[Waits, ...]
+    mix: tuple[Class, ...]  # of the jobs that ended
     unstarted: tuple[Waits, ...]  # of those that have not started yet, so far; `waits` is without them
     teams: tuple[TeamUse, ...]  # dearest first
     failures: tuple[tuple[str, int], ...]  # hostname, attempts that it made fail
@@ -80,8 +87,9 @@ def make(team_slugs: list[str] | None, to_ms: int, *, is_over: bool = False) -> 
         types=measures.use_by_type(from_ms, to_ms),
         levels=tuple(rows(service_levels.levels(to_ms))),
         waits=by_size(jobs.first_waits(from_ms, to_ms)),
+        mix=mix(measures.ended_runs(from_ms, to_ms)),
         unstarted=by_size(jobs.waits_without_a_start(to_ms)),
-        teams=tuple(use for use in _teams(from_ms, to_ms) if seen is None or use.team in seen),
+        teams=tuple(_teams(from_ms, to_ms, seen, is_over)),
         failures=tuple(
             (hostnames.get(node, node), count) for node, count in jobs.failures_by_node(from_ms, to_ms).items()
         ),
@@ -120,18 +128,37 @@ def _measured_ms(from_ms: int, to_ms: int) -> int:
     return max(0, to_ms - max(from_ms, min(begins, default=to_ms)))
 
 
-def _teams(from_ms: int, to_ms: int) -> list[TeamUse]:
+def _teams(from_ms: int, to_ms: int, seen: set[str] | None, is_over: bool) -> list[TeamUse]:
     used, guarantees = quotas.use_by_team(from_ms, to_ms), quotas.guarantees()
     losses, nothing = scheduling.losses(from_ms, to_ms), scheduling.Losses(0, 0)
+    waiting = {} if is_over else measures.waiting_gpu_ms()
+    shares = {each.key: each.mfu for each in totals(usage.uses(seen, from_ms, to_ms), _team_and_type)}
     measured_ms = _measured_ms(from_ms, to_ms)
     uses = []
-    for key in sorted({*used, *guarantees, *losses}):
+    for key in sorted({*used, *guarantees, *losses, *waiting}):
+        if seen is not None and key[0] not in seen:
+            continue
         gpu_ms, dollars = used.get(key, (0, 0))
         guaranteed, lost = guarantees.get(key, 0), losses.get(key, nothing)
-        due = guaranteed * measured_ms
-        percent = 100 * gpu_ms / due if due else None
-        uses.append(TeamUse(*key, gpu_ms, dollars, guaranteed, percent, lost.lost_gpu_ms, lost.caused_gpu_ms))
+        due, mfu = guaranteed * measured_ms, shares.get(" ".join(key))
+        uses.append(
+            TeamUse(
+                *key,
+                gpu_ms=gpu_ms,
+                micro_dollars=dollars,
+                guaranteed=guaranteed,
+                percent=100 * gpu_ms / due if due else None,
+                lost_gpu_ms=lost.lost_gpu_ms,
+                caused_gpu_ms=lost.caused_gpu_ms,
+                waiting_gpu_ms=waiting.get(key, 0),
+                mfu=None if mfu is None else 100 * mfu,
+            )
+        )
     return sorted(uses, key=lambda use: (-use.micro_dollars, -use.gpu_ms, use.team))
+
+
+def _team_and_type(job: JobUse) -> str:
+    return f"{job.team} {job.gpu_type}"
 
 
 def mail() -> int:

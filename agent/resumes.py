@@ -20,20 +20,19 @@ from itertools import islice
 from pathlib import Path
 
 from agent.attempts import records
+from agent.attempts.preparation import RESUME, Fetch, read_twice, trouble_with
 from agent.job_files import JobPath
 from agent.manifests import Manifests
 from agent.work_folder import WorkFolder, WorkFolders
 from platform_core.checkpointing.parts import DESCRIPTION
 from platform_core.distribution.content.manifest import FileEntry, Manifest
-from platform_core.errors import TrainmasterError
 from platform_core.node.wanted import ArtifactReference, Launch
 from trainmaster.checkpoints.wanted import NAME as WANTED
 from trainmaster.checkpoints.wanted import REFUSED
 from trainmaster.store.copying import fetch as fetch_files
+from trainmaster.store.damage import is_damage
 
 log = logging.getLogger(__name__)
-
-Fetch = Callable[[ArtifactReference, Path, Callable[[int], None]], None]
 
 FOLDER = "kept-checkpoints"  # with a folder for each job, and in it one for the attempt that left it last
 KEPT_SECONDS = 24 * 3600
@@ -42,6 +41,7 @@ INDEX = "tensors.json"  # a checkpoint with shards has it
 _SHARD = re.compile(r"rank-\d{5,}-\d{3,}\.safetensors")
 _MOST_ENTRIES = 10_000
 _LARGEST_REQUEST = 16 << 20
+_LONGEST_SENTENCE = 2_000
 BLOCK = 8 << 20
 
 
@@ -141,13 +141,26 @@ class Resumes:
         }
         etags = artifact.etags_of(manifest)
         for path in sorted(lacking):
+            bring = partial(
+                fetch_files, manifest, artifact.source_url, folder.resume, lambda _: None, etags, {path}
+            )
             try:
-                fetch_files(manifest, artifact.source_url, folder.resume, lambda _: None, etags, {path})
-            except TrainmasterError as error:
-                if error.code not in ("verification_failed", "source_changed"):
+                read_twice(bring)
+            except Exception as error:
+                if not is_damage(error, artifact.source_url):
                     raise
-                JobPath(folder.path, f"resume/{path}{REFUSED}").replace(error.sentence.encode())
+                sentence = trouble_with(RESUME, artifact, error)
+                JobPath(folder.path, f"resume/{path}{REFUSED}").replace(sentence.encode())
         return len(lacking)
+
+
+def refusal(folder: WorkFolder) -> str:
+    """Why a shard that a rank asked for did not come; "" while none was refused."""
+    resume = JobPath(folder.path, "resume")
+    refused = (name for name in resume.entries(_MOST_ENTRIES) if name.endswith(REFUSED))
+    return next(
+        ((resume / name).read(0, _LONGEST_SENTENCE).decode("utf-8", "replace") for name in refused), ""
+    )
 
 
 def _later(launch: Launch, artifact: ArtifactReference, manifest: Manifest, into: Path) -> set[str]:

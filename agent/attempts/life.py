@@ -22,7 +22,7 @@ from agent.attempts.watch import RankWatch
 from agent.files import read_json, write_atomically
 from agent.launchers.command import is_ranked, processes_of
 from agent.launchers.contract import Alive, Ended, Launcher, LauncherError, LaunchOrder, Status
-from agent.resumes import Resumes
+from agent.resumes import Resumes, refusal
 from agent.uplink.attempt import AttemptUplink, UplinkPlan
 from agent.uplink.mask import Mask
 from agent.uplink.push import Pusher
@@ -294,7 +294,12 @@ class AttemptLife:
     async def _verdict(self, ended: Ended) -> Verdict:
         expected = processes_of(self.launch) if is_ranked(self.launch) else 0
         resumed = self.launch.resume is not None
-        return await asyncio.to_thread(records.verdict_of, self.folder, ended, expected, resumed)
+        verdict = await asyncio.to_thread(records.verdict_of, self.folder, ended, expected, resumed)
+        if not resumed or ended.stopped or not ended.exit_code:
+            return verdict
+        if refused := await asyncio.to_thread(refusal, self.folder):
+            return Verdict(ended.exit_code, refused, EndReason.DATA_REVIEW, resume_damaged=True)
+        return verdict
 
     async def _end(self, verdict: Verdict) -> None:
         reason = self._mask.sentence(verdict.reason) if self._mask is not None else verdict.reason

@@ -136,5 +136,6 @@ async def test_a_shard_that_is_damaged_in_the_store_is_told_to_the_rank(
     stored.chmod(0o644)
     stored.write_bytes(bytes(entry.size))
     ended = await resumed(gateway, store, manifest, url)
-    assert ended.exit_code == 1
+    assert (ended.exit_code, ended.resume_damaged) == (1, True)
+    assert "was read twice and does not have the SHA-256" in ended.reason
     assert "CheckpointCorrupt" in gateway.log("att-test-2", 0)

@@ -119,6 +119,7 @@ class Node:
             send_cap=config.send_cap,
             versions=self._versions,
             hardware_faults=self._slots.faults,
+            holds_ready_files=True,
         )
 
     def certificate_request(self) -> bytes:

@@ -39,6 +39,7 @@ from agent.probes.slots import Slots, find_slots
 from agent.probes.system import SystemSampler
 from agent.probes.telemetry import Probe
 from agent.probes.toolchain import Toolchain, ask
+from agent.resumes import Resumes
 from agent.session import Session
 from agent.transfer.disk.cache import Watermarks
 from agent.transfer.orders.activation import Activations
@@ -114,12 +115,14 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     pusher = Pusher(channel, session.identity)
     manifests = Manifests(config.data, partial(ask_platform, config.server, channel, session.identity))
     datasets = DatasetCache(config.data)
-    fetch_for = partial(_fetch_for, manifests, datasets)
+    resumes = Resumes(config.data, manifests, whole=config.isolation is Isolation.USER)
+    await asyncio.to_thread(resumes.clean_up)
+    fetch_for = partial(_fetch_for, manifests, datasets, resumes)
     pace = _pace(config)
     facts = _facts(config, slots, toolchain, inherited)
     supervisor = Supervisor(
         WorkFolders(config.data),
-        _tools(config, facts, lease, fetch_for, pusher, uploads, pace, node.note_change),
+        _tools(config, facts, lease, fetch_for, pusher, uploads, pace, node.note_change, resumes),
     )
     hooks = Hooks(config.hooks, inherited)
     activations = Activations(config.data, hooks, lambda *held: deployments.holds(*held), node.note_change)
@@ -167,9 +170,11 @@ async def _start(deployments: Deployments, config: AgentConfig, own: grpc.Server
         raise ConfigError(f"{error}. Choose another with --transfer-port, or 0 for a free one.") from error
 
 
-def _fetch_for(manifests: Manifests, datasets: DatasetCache, launch: Launch) -> Fetch:
-    """How the files of this launch come to the node: by the cache of datasets, links to shared folders, the store."""
-    return mounting(manifests, launch, datasets.fetch_for(launch, partial(artifacts.fetch, manifests)))
+def _fetch_for(manifests: Manifests, datasets: DatasetCache, resumes: Resumes, launch: Launch) -> Fetch:
+    """How the files of this launch come to the node: by the cache of datasets, links to shared folders, copies of
+    checkpoints on this node, the store."""
+    fetch = resumes.fetch_for(launch, partial(artifacts.fetch, manifests))
+    return mounting(manifests, launch, datasets.fetch_for(launch, fetch))
 
 
 def _facts(config: AgentConfig, slots: Slots, toolchain: Toolchain, inherited: dict[str, str]) -> NodeFacts:
@@ -192,6 +197,7 @@ def _tools(
     executor: Executor,
     pace: Pace,
     changed: Callable[[], None],
+    resumes: Resumes,
 ) -> Tools:
     return Tools(
         facts=facts,
@@ -205,6 +211,7 @@ def _tools(
         upload_limit_seconds=config.upload_limit_seconds,
         hang_floor_seconds=config.hang_floor_seconds,
         changed=changed,
+        resumes=resumes,
     )
 
 

@@ -6,7 +6,9 @@ interval under rank kills. JSON lines: one a fault `{measure: "fault", fault, lo
 `{measure: "ettr", ours, optimum}` and `{measure: "rank_kills", ours_s, torchrun_s, ratio, bound}`. Lost is the time
 from the fault until the first step that had not been made before it, less one step.
 
-`simulated`: 1,024 GPUs for two weeks, a failure each 7.9 h. `notices`: 100 stops at random moments of a loop.
+`simulated`: 1,024 GPUs for two weeks, a failure each 7.9 h: `{measure: "simulated", saves, interval, ettr}` of fixed
+intervals and ours. `notices`: spot notices at random moments of a loop, one after the other, `{measure: "notices",
+tried, resumable, by_moment}`; resumable is one that went on from the very step that had been made.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import Any
 import click
 import psutil
 
+from benchmarks.rig import survival_notices, survival_simulated
 from benchmarks.rig.survival_faults import FAULTS, Outage, rank_killed
 from benchmarks.rig.survival_site import Site, recoveries, site, steps_of
 from benchmarks.rig.survival_torchrun import torchrun
@@ -183,13 +186,26 @@ def _conclude(it: Site, job_id: str, losses: dict[str, list[float]], wall_s: flo
     "--measure", type=click.Choice(["live", "simulated", "notices"]), default="live", show_default=True
 )
 @click.option("--kills", default=10, show_default=True, help="Ranks killed, of ours and of torchrun's.")
+@click.option("--notices", default=100, show_default=True, help="How many, with --measure notices.")
 @click.option(
     "--fault", "faults", multiple=True, type=click.Choice(list(FAULTS)), help="Only these; repeatable."
 )
 @click.option("--peer/--no-peer", "with_peer", default=True, help="Plain torchrun beside ours.")
 def main(
-    minutes: float, seed: int, measure: str, kills: int, faults: tuple[str, ...], with_peer: bool
+    minutes: float,
+    seed: int,
+    measure: str,
+    kills: int,
+    notices: int,
+    faults: tuple[str, ...],
+    with_peer: bool,
 ) -> None:
+    if measure == "simulated":
+        for line in survival_simulated.lines(seed):
+            say(**line)
+    if measure == "notices":
+        for line in survival_notices.lines(notices, seed):
+            say(**line)
     if measure == "live":
         theirs = peer(kills, seed) if with_peer and kills else []
         mine = ours(minutes, seed, list(faults or FAULTS), kills).get(rank_killed.__name__, [])

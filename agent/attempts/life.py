@@ -22,6 +22,7 @@ from agent.attempts.watch import RankWatch
 from agent.files import read_json, write_atomically
 from agent.launchers.command import is_ranked, processes_of
 from agent.launchers.contract import Alive, Ended, Launcher, LauncherError, LaunchOrder, Status
+from agent.resumes import Resumes, refusal
 from agent.uplink.attempt import AttemptUplink, UplinkPlan
 from agent.uplink.mask import Mask
 from agent.uplink.push import Pusher
@@ -35,6 +36,7 @@ from platform_core.node.wanted import AttemptWanted, Launch
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_SECONDS = 0.2
+SHARD_RETRY_SECONDS = 1.0
 LEAVING_GRACE_SECONDS = 10
 STOPPED_BEFORE_START = Verdict(143, "It was stopped before it started on this node.", EndReason.STOPPED)
 
@@ -54,6 +56,7 @@ class Tools:
     upload_limit_seconds: int
     hang_floor_seconds: int
     changed: Callable[[], None]  # called on the event loop when `observed` is different
+    resumes: Resumes
 
     def launcher_for(self, launch: Launch) -> Launcher:
         return self.container_launcher if launch.container_image else self.process_launcher
@@ -142,7 +145,15 @@ class AttemptLife:
             log.warning("what %s ran in could not be removed: %s", self.folder.attempt_id, error)
             if self.folder.process_file.exists():
                 return  # the next agent finds the folder and tries again
-        await asyncio.to_thread(self.folder.delete)
+        await asyncio.to_thread(self._keep_and_delete)
+
+    def _keep_and_delete(self) -> None:
+        succeeded = self._observed.exit_code == 0 and self._observed.end is EndReason.SUCCEEDED
+        try:
+            self._tools.resumes.keep(self.folder, self.launch.job_id, succeeded=succeeded)
+        except OSError as error:
+            log.warning("the checkpoints of %s are not kept: %s", self.folder.attempt_id, error)
+        self.folder.delete()
 
     async def let_go(self, stop: bool) -> None:
         """Leaves the processes alone, or asks them to end, as the agent itself ends."""
@@ -212,12 +223,23 @@ class AttemptLife:
 
     async def _watch(self) -> None:
         self._observe(phase=MemberPhase.RUNNING, phases=self._phases.over)
-        watching = asyncio.create_task(self._ranks.run())
+        watching = [asyncio.create_task(self._ranks.run()), asyncio.create_task(self._bring_shards())]
         try:
             ended = await self._until_ended()
         finally:
-            watching.cancel()
+            for task in watching:
+                task.cancel()
         return await self._end(await self._verdict(ended))
+
+    async def _bring_shards(self) -> None:
+        """For as long as its ranks may ask for parts of the checkpoint that they go on from."""
+        while self.launch.resume is not None:
+            try:
+                await asyncio.to_thread(self._tools.resumes.bring_wanted, self.launch, self.folder)
+            except Exception as error:  # whatever a store or the network may raise; the ranks wait
+                log.warning("a shard for %s did not come: %s", self.folder.attempt_id, error)
+                await asyncio.sleep(SHARD_RETRY_SECONDS)
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
 
     async def _until_ended(self) -> Ended:
         stop_sent: int | None = None
@@ -272,7 +294,12 @@ class AttemptLife:
     async def _verdict(self, ended: Ended) -> Verdict:
         expected = processes_of(self.launch) if is_ranked(self.launch) else 0
         resumed = self.launch.resume is not None
-        return await asyncio.to_thread(records.verdict_of, self.folder, ended, expected, resumed)
+        verdict = await asyncio.to_thread(records.verdict_of, self.folder, ended, expected, resumed)
+        if not resumed or ended.stopped or not ended.exit_code:
+            return verdict
+        if refused := await asyncio.to_thread(refusal, self.folder):
+            return Verdict(ended.exit_code, refused, EndReason.DATA_REVIEW, resume_damaged=True)
+        return verdict
 
     async def _end(self, verdict: Verdict) -> None:
         reason = self._mask.sentence(verdict.reason) if self._mask is not None else verdict.reason

@@ -130,12 +130,16 @@ def _fetch(fetch: Fetch, kind: str, artifact: ArtifactReference, into: Path, sto
             raise InterruptedError("it was stopped")
 
     try:
-        _read_twice(lambda: fetch(artifact, into, on_bytes))
+        read_twice(lambda: fetch(artifact, into, on_bytes))
     except Exception as error:  # whatever a store or the network may raise: it is a reason, not a crash
-        sentence = str(error).rstrip(".") or type(error).__name__
         damaged = kind == RESUME and is_damage(error, artifact.source_url)
-        trouble = f"Could not fetch {kind} {artifact.manifest_id}: {sentence}."
+        trouble = trouble_with(kind, artifact, error)
         raise PreparationError(trouble, _end_of(error, damaged), resume_damaged=damaged) from error
+
+
+def trouble_with(kind: str, artifact: ArtifactReference, error: Exception) -> str:
+    sentence = str(error).rstrip(".") or type(error).__name__
+    return f"Could not fetch {kind} {artifact.manifest_id}: {sentence}."
 
 
 def _end_of(error: Exception, damaged: bool) -> EndReason:
@@ -147,7 +151,7 @@ def _end_of(error: Exception, damaged: bool) -> EndReason:
     )
 
 
-def _read_twice(fetch: Callable[[], None]) -> None:
+def read_twice(fetch: Callable[[], None]) -> None:
     """Whether the bytes in the store are damaged, not only those that arrived."""
     try:
         return fetch()

@@ -62,8 +62,12 @@ def store_down(site: Site, chance: random.Random) -> Outage:
 
 
 def disk_full(site: Site, chance: random.Random) -> Outage:
-    """Of one node, for files of more than nothing: its quota of blocks is used up by a file of its own."""
+    """Of one node, which has a small disk of its own: never that of the machine."""
     node = chance.choice(site.busy())
+    if not node.has_own_disk:
+        raise RuntimeError(
+            "the fault disk_full needs the right to mount a disk; name other faults with --fault"
+        )
     ballast = node.data / "ballast"
     with suppress(OSError), ballast.open("wb", buffering=0) as file:
         while True:

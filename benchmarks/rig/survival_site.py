@@ -26,6 +26,7 @@ from webapp.operations.programs import AGENT, GATEWAY, ROOT, runnable
 SCRIPT = Path(__file__).parent / "survival_job" / "train.py"  # apart: its folder is on its path
 GPU_TYPE = "bench"
 NODES, SLOTS, RANKS = 3, 2, 4
+DISK = "512m"
 PREPARE = """
 from webapp.accounts import services as accounts, tokens
 from webapp.accounts.models import Role
@@ -33,7 +34,7 @@ from webapp.accounts.permissions import SYSTEM
 from webapp.accounts.queries import actor_of
 from webapp.quotas import services as quotas
 accounts.create_team(SYSTEM, "bench", "Benchmark")
-user = accounts.create_user(SYSTEM, "bench", "password of bench")
+user = accounts.create_user(SYSTEM, "bench", "password of bench", is_admin=True)
 accounts.set_role(SYSTEM, "bench", "bench", Role.LEAD)
 quotas.edit_quota(SYSTEM, "bench", "bench", guaranteed=1000, maximum=1000, queue_beyond=True, version=0)
 print(tokens.create_token(actor_of(user), "bench", "bench", 1).text)
@@ -49,6 +50,19 @@ class Node:
     environment: Mapping[str, str]
     log: Path
     process: subprocess.Popen[bytes] | None = None
+    has_own_disk: bool = False  # which a fault may fill
+
+    def mount(self) -> None:
+        """A small disk for its data, where this user may mount one."""
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "survival", str(self.data)],
+            capture_output=True, check=False,
+        )  # fmt: skip
+        self.has_own_disk = done.returncode == 0
+
+    def unmount(self) -> None:
+        if self.has_own_disk:
+            subprocess.run(["umount", "--lazy", str(self.data)], capture_output=True, check=False)
 
     @property
     def notice(self) -> Path:
@@ -126,11 +140,11 @@ class Site:
         self.gateway.kill()
         self.gateway.wait()
 
-    def submit(self, every: int, **fields: object) -> str:
+    def submit(self, every: int, *, script: Path = SCRIPT, **fields: object) -> str:
         """The job of four ranks; its id."""
-        code = self.folder / "code"
+        code = self.folder / f"code-{script.stem}"
         code.mkdir()
-        shutil.copy(SCRIPT, code / "train.py")
+        shutil.copy(script, code / "train.py")
         manifest = self.client.upload("code", "bench", "survival", bundle.code_files(code))
         spec = {
             "name": "survival", "team": "bench", "command": "python train.py", "code": manifest, "num_gpus": RANKS,
@@ -141,7 +155,7 @@ class Site:
             },
             **fields,
         }  # fmt: skip
-        return self.client.submit(spec, idempotency_key="survival").id
+        return self.client.submit(spec, idempotency_key=str(spec["name"])).id
 
     def busy(self) -> list[Node]:
         """The nodes on which ranks run."""
@@ -167,6 +181,7 @@ def site(settings: Mapping[str, str] | None = None) -> Iterator[Site]:
             it.start_gateway()
             for number in range(1, NODES + 1):
                 it.nodes.append(_node(it, number, listen))
+                it.nodes[-1].mount()
                 it.nodes[-1].start()
             _until(lambda: sum(node.state == "ready" for node in it.client.nodes()) == NODES, 120)
             yield it
@@ -174,6 +189,7 @@ def site(settings: Mapping[str, str] | None = None) -> Iterator[Site]:
             for node in it.nodes:
                 with suppress(Exception):
                     node.kill()
+                node.unmount()
             with suppress(Exception):
                 it.kill_gateway()
             _keep_logs(it)

@@ -48,9 +48,12 @@ class CheckpointStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSaved(Event):
+    """`save_ms`: until it was on the disks of all nodes; 0 where nobody measured it."""
+
     attempt: int
     step: int
     checkpoint: str
+    save_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

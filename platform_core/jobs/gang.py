@@ -8,16 +8,9 @@ from dataclasses import replace
 from platform_core.jobs import recovery
 from platform_core.jobs.effects import Effect, GangEnded, HintScheduler, ReleaseSlots, Step, StopMembers
 from platform_core.jobs.ends import ENDS, EndReason
+from platform_core.jobs.grace import GRACE_MS
 from platform_core.jobs.job import Failure, Job, Member, MemberPhase, Stop
 from platform_core.jobs.states import JobState
-
-SAVE_GRACE_MS = 60_000  # a preempted job, or one over its time limit, may save
-NOTICE_GRACE_MS = 120_000  # one whose node is taken away too, if the notice leaves so much
-# Peers of a dead rank hang in a collective and cannot save.
-GRACE_MS = {
-    Stop.CANCEL: 30_000, Stop.PREEMPT: SAVE_GRACE_MS, Stop.RESTART: 10_000, Stop.RESTORE: 10_000,
-    Stop.TIME_LIMIT: SAVE_GRACE_MS,
-}  # fmt: skip
 
 # A stop gives way to a later one only in this direction: a person's cancel is the last word.
 _STRENGTH = (Stop.NONE, Stop.PREEMPT, Stop.RESTART, Stop.RESTORE, Stop.TIME_LIMIT, Stop.CANCEL)
@@ -38,11 +31,6 @@ def living_on(job: Job, node: str) -> Member | None:
 def is_news(member: Member, phase: MemberPhase) -> bool:
     """Phases only go forward; a late or repeated message changes nothing."""
     return _ORDER[phase] > _ORDER[member.phase]
-
-
-def notice_grace_ms(left_ms: int, save_grace_ms: int = SAVE_GRACE_MS) -> int:
-    """What is left of a notice, up to a limit: notices may come a day ahead."""
-    return max(0, min(left_ms, max(NOTICE_GRACE_MS, save_grace_ms)))
 
 
 def request_stop(job: Job, stop: Stop, end: EndReason, reason: str, grace_ms: int) -> Step:

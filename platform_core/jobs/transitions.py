@@ -7,7 +7,7 @@ from dataclasses import replace
 from platform_core.checkpointing.restore import Chosen
 from platform_core.errors import IllegalTransition
 from platform_core.jobs import events as ev
-from platform_core.jobs import gang
+from platform_core.jobs import gang, grace
 from platform_core.jobs.effects import Effect, GangEnded, HintScheduler, ReleaseSlots, Step, StopMembers
 from platform_core.jobs.ends import EndReason, with_exit_code
 from platform_core.jobs.job import Job, Member, MemberPhase, Stop
@@ -83,7 +83,7 @@ def advance(
     job: Job,
     event: ev.JobEvent,
     *,
-    save_grace_ms: int = gang.SAVE_GRACE_MS,
+    save_grace_ms: int = grace.SAVE_GRACE_MS,
 ) -> Step:
     """The job after the event, and what the shell has to do. No news: the same job and no effects."""
     if _is_stale(job, event):
@@ -159,7 +159,7 @@ def _apply(job: Job, event: ev.JobEvent, save_grace_ms: int) -> Step:
             state = _RUNNING if job.state is _CHECKPOINTING else job.state
             saved = replace(
                 job, state=state, latest_checkpoint=checkpoint, latest_step=step, latest_ms=event.at_ms,
-                latest_attempt=job.attempt,
+                latest_attempt=job.attempt, save_ms=event.save_ms or job.save_ms,
             )  # fmt: skip
             return Step(saved)
         case ev.CheckpointDamaged():
@@ -168,13 +168,16 @@ def _apply(job: Job, event: ev.JobEvent, save_grace_ms: int) -> Step:
             return _cancelled(job, event, save_grace_ms)
         case ev.PreemptRequested(cause=cause, leaves_ms=leaves_ms, at_ms=at_ms):
             why = cause or "its slots were needed for more urgent work"
-            grace = (
-                save_grace_ms if leaves_ms is None else gang.notice_grace_ms(leaves_ms - at_ms, save_grace_ms)
+            grace_ms = (
+                grace.saving(job.save_ms, save_grace_ms)
+                if leaves_ms is None
+                else grace.notice(leaves_ms - at_ms, job.save_ms, save_grace_ms)
             )
-            return gang.request_stop(job, Stop.PREEMPT, event.end, why, grace)
+            return gang.request_stop(job, Stop.PREEMPT, event.end, why, grace_ms)
         case ev.TimeLimitReached(at_ms=at_ms):
+            grace_ms = grace.saving(job.save_ms, save_grace_ms)
             return gang.request_stop(
-                job, Stop.TIME_LIMIT, EndReason.TIME_LIMIT, _over_limit(job, at_ms), save_grace_ms
+                job, Stop.TIME_LIMIT, EndReason.TIME_LIMIT, _over_limit(job, at_ms), grace_ms
             )
         case ev.Submitted():
             return Step(job)
@@ -231,7 +234,7 @@ def _without(job: Job, event: ev.CheckpointDamaged) -> Step:
     job = _going_on_from(job, one)
     if job.state in WAITING:
         return Step(job)
-    grace_ms = gang.GRACE_MS[Stop.RESTORE]
+    grace_ms = grace.GRACE_MS[Stop.RESTORE]
     return gang.request_stop(job, Stop.RESTORE, EndReason.DATA_REVIEW, f"{cause}; {then}", grace_ms)
 
 
@@ -257,7 +260,7 @@ def _cancelled(job: Job, event: ev.CancelRequested, save_grace_ms: int) -> Step:
     who = event.actor.removeprefix("user:")
     reason = f"cancelled by {who}" + (f": {event.cause}" if event.cause else "")
     if job.state in ACTIVE:
-        grace_ms = save_grace_ms if event.may_save else gang.GRACE_MS[Stop.CANCEL]
+        grace_ms = grace.saving(job.save_ms, save_grace_ms) if event.may_save else grace.GRACE_MS[Stop.CANCEL]
         return gang.request_stop(job, Stop.CANCEL, EndReason.CANCELLED, reason, grace_ms)
     return Step(
         replace(

@@ -37,6 +37,8 @@ class NodeDescription:
     send_cap: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)  # python, torch, cuda, nccl, driver
     hardware_faults: tuple[str, ...] = ()  # sentences
+    # Takes orders to have files ready that no attempt needs yet; earlier agents take them for models.
+    holds_ready_files: bool = False
 
 
 POWER = "power_watts"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from platform_core.jobs.gang import SAVE_GRACE_MS
+from platform_core.jobs.grace import SAVE_GRACE_MS
 from platform_core.scheduling.ordering import ORDERS
 
 NO_BOUND = 1_000_000

@@ -31,6 +31,7 @@ ORDER = (
     "evaluating",
     "rolling_out",
     "recovery",
+    "surviving",
     "operating",
     "sweeping",
     "outsider",

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from platform_core.checkpointing import restore
 from platform_core.cluster.health import DEFAULT_LIMITS
 from platform_core.cluster.snapshot import Snapshot, TeamShare
-from platform_core.jobs import gang
+from platform_core.jobs import gang, grace
 from platform_core.jobs.effects import HintScheduler, ReleaseSlots
 from platform_core.jobs.job import Stop
 from platform_core.scheduling.engine import Decisions, decide
@@ -194,7 +194,7 @@ def test_what_is_lost_with_an_attempt_is_no_more_than_an_interval_and_the_restar
     ledger = played(replace(story, jobs=fixed), policy).ledger
     for each in ledger.outcomes:
         saving, again = each.job.saving, each.attempts - 1
-        silent_ms, grace_ms = DEFAULT_LIMITS.lost_ms, gang.GRACE_MS[Stop.PREEMPT]
+        silent_ms, grace_ms = DEFAULT_LIMITS.lost_ms, grace.GRACE_MS[Stop.PREEMPT]
         once_ms = saving.every_ms + saving.takes_ms + silent_ms + grace_ms + restart_ms(each.job.gpus)
         saves = each.job.duration_ms // saving.every_ms + again
         work_ms = each.job.duration_ms + saves * saving.takes_ms

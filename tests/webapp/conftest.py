@@ -205,6 +205,7 @@ def description(
         transfer_port=7700,
         rendezvous_port_low=29400,
         rendezvous_port_high=29499,
+        holds_ready_files=True,
     )
 
 

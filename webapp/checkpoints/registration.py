@@ -66,8 +66,9 @@ def keep(job_id: str, attempt: int, saved: Saved, actor: str) -> Kept:
         turns.give([job_id])
     elif made:
         event = ev.CheckpointSaved(
-            at_ms=now_ms(), actor=actor, attempt=attempt, step=saved.step, checkpoint=row.id
-        )
+            at_ms=now_ms(), actor=actor, attempt=attempt, step=saved.step, checkpoint=row.id,
+            save_ms=row.write_ms or 0,
+        )  # fmt: skip
         jobs.observe(job_id, event)
         orders.answered(row)
         turns.give([job_id])

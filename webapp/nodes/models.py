@@ -21,6 +21,9 @@ class Node(models.Model):
         default=dict, help_text="of what runs jobs: python, torch, cuda, nccl, driver"
     )
     hardware_faults = models.JSONField(default=list, help_text="sentences: GPUs that do not answer")
+    holds_ready_files = models.BooleanField(
+        default=False, help_text="its agent takes orders to have files ready that no attempt needs yet"
+    )
     address = models.CharField(max_length=255)
     transfer_port = models.PositiveIntegerField()
     rendezvous_port_low = models.PositiveIntegerField()

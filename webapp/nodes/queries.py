@@ -221,6 +221,12 @@ def without_agent(node_ids: Iterable[str]) -> frozenset[str]:
     return frozenset(rows.values_list("id", flat=True))
 
 
+def that_hold_ready(node_ids: Iterable[str]) -> frozenset[str]:
+    """Those whose agent takes orders to have files ready that no attempt needs yet."""
+    rows = Node.objects.filter(id__in=list(node_ids), holds_ready_files=True)
+    return frozenset(rows.values_list("id", flat=True))
+
+
 def standing(node_ids: Iterable[str]) -> tuple[Place, ...]:
     """Where these nodes stand, by id."""
     rows = Node.objects.filter(id__in=list(node_ids)).order_by("id")

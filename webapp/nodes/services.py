@@ -264,7 +264,7 @@ def _locked(node_id: str) -> Node:
 _FIELDS = (
     "hostname", "rack", "block", "gpu_type", "cpus", "memory_bytes", "disk_bytes", "agent_version", "address",
     "transfer_port", "rendezvous_port_low", "rendezvous_port_high", "labels", "receive_cap", "send_cap",
-    "versions", "hardware_faults",
+    "versions", "hardware_faults", "holds_ready_files",
 )  # fmt: skip
 _SLOT_FIELDS = ("name", "uuid", "memory_bytes", "island")
 

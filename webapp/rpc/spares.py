@@ -13,6 +13,7 @@ from webapp.checkpoints import queries as checkpoints
 from webapp.datasets import queries as datasets
 from webapp.deployments import queries as deployments
 from webapp.jobs.spares import SpareWanted, spares_on
+from webapp.nodes import queries as nodes
 from webapp.nodes import services as node_services
 from webapp.rpc.deliveries import delivery, order_of
 
@@ -20,10 +21,14 @@ log = logging.getLogger(__name__)
 
 
 def ready_on(node_ids: Collection[str]) -> dict[str, tuple[DeploymentWanted, ...]]:
-    """By node; what cannot be named is left out: the gang will hear of it when it goes there."""
+    """By node; what cannot be named is left out: the gang will hear of it when it goes there. An agent of an earlier
+    version gets none: it would report a model that nobody deployed."""
+    spares = spares_on(node_ids)
+    able = nodes.that_hold_ready(spares) if spares else frozenset()
     return {
         node: tuple({order.deployment_id: order for spare in its for order in _orders(node, spare)}.values())
-        for node, its in spares_on(node_ids).items()
+        for node, its in spares.items()
+        if node in able
     }
 
 

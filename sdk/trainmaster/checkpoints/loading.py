@@ -30,6 +30,7 @@ from trainmaster.checkpoints.description import CheckpointCorrupt, Description
 T = TypeVar("T")
 
 STATE, RANDOM = "state.pt", "random.pt"  # format 1
+_MOST_EXCHANGED = 1 << 30  # bytes
 _THREADS = 4  # hashlib leaves the interpreter to others
 
 
@@ -172,11 +173,7 @@ class _Files:
 
     def read(self, paths: Sequence[str], take: Callable[[str, memoryview], None]) -> None:
         """`take` gets each file's verified bytes. Each rank has its own `paths`; CheckpointCorrupt on every rank."""
-        work_folder = self._source.work_folder
-        if work_folder is not None and self._folder is not None:
-            wanted.ask(
-                work_folder, collective.rank(), self._folder, (path for path in paths if path in self._files)
-            )
+        self._bring(paths)
         lacking: dict[str, str] = {}  # with the reason
         with ThreadPoolExecutor(_THREADS) as executor:
             for path in paths:
@@ -186,6 +183,25 @@ class _Files:
                     lacking[path] = str(error)
             if collective.any_true(bool(lacking)):
                 self._exchange(lacking, take, executor)
+
+    def _bring(self, paths: Sequence[str]) -> None:
+        """Asks the agent for what this node lacks and no other rank has; the ranks exchange the rest, unless it is
+        much: each file of an exchange goes to all ranks."""
+        place, work_folder = self._folder, self._source.work_folder
+        lacking = [path for path in paths if path in self._files and not self._is_here(path)]
+        if not collective.any_true(bool(lacking)):
+            return
+        asked_for = sorted({path for own in collective.to_all(lacking) for path in own})
+        here = collective.to_all([path for path in asked_for if self._is_here(path)])
+        held = {path for own in here for path in own}
+        if sum(self._files[path].size for path in held) > _MOST_EXCHANGED:
+            held = set()
+        if work_folder is not None and place is not None:
+            alone = [path for path in lacking if path not in held]
+            wanted.ask(work_folder, collective.rank(), place, alone)
+
+    def _is_here(self, path: str) -> bool:
+        return self._folder is not None and (self._folder / path).exists()
 
     def _read(self, path: str, executor: ThreadPoolExecutor) -> memoryview:
         file = self._files.get(path)

@@ -1,6 +1,6 @@
 """Asks the agent for files of a checkpoint that this node lacks: their paths, one a line, in `wanted-files`.
 
-The agent puts them beside the others, from the node's own disk, a peer or the store. No torch in here.
+The agent puts them beside the others, from the store. No torch in here.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 NAME = "wanted-files"
+REFUSED = ".damaged"  # ends the name of the file that says why one of them does not come
 LOOK_SECONDS = 0.05
 PATIENCE_SECONDS = 600.0  # without one more file, or one more byte of one
 
@@ -28,10 +29,14 @@ def ask(work_folder: Path, rank: int, checkpoint: Path, paths: Iterable[str]) ->
     seen, deadline = _bytes_in(checkpoint), time.monotonic() + PATIENCE_SECONDS
     while missing and time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
-        missing = {path for path in missing if not (checkpoint / path).exists()}
+        missing = {path for path in missing if not _is_answered(checkpoint / path)}
         if (now := _bytes_in(checkpoint)) != seen:
             seen, deadline = now, time.monotonic() + PATIENCE_SECONDS
     file.unlink(missing_ok=True)
+
+
+def _is_answered(path: Path) -> bool:
+    return path.exists() or path.with_name(path.name + REFUSED).exists()
 
 
 def _bytes_in(folder: Path) -> int:

@@ -274,7 +274,7 @@ def test_a_late_preemption_of_an_earlier_attempt_is_ignored():
 
 
 @pytest.mark.parametrize(
-    ("notice_ms", "grace_ms"), [(120_000, 120_000), (45_000, 45_000), (24 * HOUR_MS, 120_000), (-1, 0)]
+    ("notice_ms", "grace_ms"), [(120_000, 120_000), (45_000, 45_000), (24 * HOUR_MS, 15 * 60_000), (-1, 0)]
 )
 def test_a_job_on_a_node_that_is_taken_away_has_what_is_left_of_the_notice(notice_ms: int, grace_ms: int):
     story = running()
@@ -287,11 +287,31 @@ def test_an_operator_may_give_more_time_to_save():
     job = running().job
     for event, grace_ms in (
         (ev.PreemptRequested(at_ms=5_000), 300_000),
-        (ev.PreemptRequested(at_ms=5_000, leaves_ms=HOUR_MS), 300_000),
+        (ev.PreemptRequested(at_ms=5_000, leaves_ms=HOUR_MS), 15 * 60_000),
         (ev.CancelRequested(at_ms=5_000), 30_000),
     ):
         step = advance(job, event, save_grace_ms=300_000)
         assert step.effects == (StopMembers(("node-a", "node-b"), grace_ms),)
+
+
+@pytest.mark.parametrize(
+    ("save_ms", "grace_ms"), [(0, 60_000), (10_000, 60_000), (200_000, 300_000), (HOUR_MS, 15 * 60_000)]
+)
+def test_a_stop_that_may_wait_gives_a_job_at_least_what_its_saves_take(save_ms: int, grace_ms: int):
+    job = running().tell(ev.CheckpointSaved, attempt=1, step=1, checkpoint="ckpt-1", save_ms=save_ms).job
+    for event in (
+        ev.PreemptRequested(at_ms=5_000),
+        ev.TimeLimitReached(at_ms=5_000),
+        ev.CancelRequested(at_ms=5_000, may_save=True),
+    ):
+        assert advance(job, event).effects == (StopMembers(("node-a", "node-b"), grace_ms),)
+    [stop] = advance(job, ev.CancelRequested(at_ms=5_000)).effects
+    assert stop == StopMembers(("node-a", "node-b"), 30_000)
+
+
+def test_a_save_that_nobody_measured_keeps_the_time_of_the_one_before():
+    story = running().tell(ev.CheckpointSaved, attempt=1, step=1, checkpoint="ckpt-1", save_ms=200_000)
+    assert story.tell(ev.CheckpointSaved, attempt=1, step=2, checkpoint="ckpt-2").job.save_ms == 200_000
 
 
 def test_a_rank_that_was_stopped_by_its_agent_alone_has_not_succeeded():

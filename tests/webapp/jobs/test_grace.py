@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from django.conf import LazySettings
 
+from platform_core.jobs import events as ev
 from platform_core.jobs.ends import EndReason
 from platform_core.jobs.job import MemberPhase
 from platform_core.node.wanted import WantedAction
@@ -66,7 +67,14 @@ def test_the_operator_says_how_long_a_preempted_job_may_save(job: Job, settings:
     assert graces(job) == {300}
 
 
-@pytest.mark.parametrize(("notice", "grace"), [(120, 120), (45, 45), (24 * 3600, 120)])
+def test_a_job_whose_saves_take_long_has_longer_to_save(job: Job) -> None:
+    saved = ev.CheckpointSaved(at_ms=now_ms(), attempt=1, step=5, checkpoint="ckpt-slow", save_ms=120_000)
+    services.observe(job.id, saved)
+    services.preempt(job.id, Preemption(StopKind.EVICTED, "a more urgent job"), now_ms())
+    assert graces(job) == {180}
+
+
+@pytest.mark.parametrize(("notice", "grace"), [(120, 120), (45, 45), (24 * 3600, 900)])
 def test_a_notice_leaves_what_is_left_of_it(job: Job, admin: User, notice: int, grace: int) -> None:
     node = Member.objects.filter(attempt__job=job).values_list("node_id", flat=True)[0]
     clusters.give_notice(actor_of(admin), node, notice)

@@ -92,6 +92,14 @@ def test_the_node_fetches_the_newest_checkpoint_ahead(gang: Job) -> None:
     assert [order.artifact.manifest_id for order in wanted.deployments] == [newer.manifest_id]
 
 
+def test_an_agent_of_an_earlier_version_gets_no_order_to_fetch_ahead(gang: Job) -> None:
+    spare = Spare.objects.get().node_id
+    save(gang, 10)
+    Node.objects.filter(id=spare).update(holds_ready_files=False)
+    [wanted] = wanted_states([spare])
+    assert wanted.deployments == ()
+
+
 def test_the_node_does_not_fetch_a_dataset_that_is_mounted(gang: Job, cast: Cast) -> None:
     alice = actor_of(cast.owner)
     snapshot = datasets.add_snapshot(alice, "vision", "faces", _manifest(alice, "dataset"), "train")

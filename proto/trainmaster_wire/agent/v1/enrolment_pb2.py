@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)trainmaster_wire/agent/v1/enrolment.proto\x12\x19trainmaster_wire.agent.v1\"q\n\x0bJoinRequest\x12\x17\n\x0f\x62ootstrap_token\x18\x01 \x01(\t\x12\x38\n\x04node\x18\x02 \x01(\x0b\x32*.trainmaster_wire.agent.v1.NodeDescription\x12\x0f\n\x07node_id\x18\x03 \x01(\t\"0\n\tJoinReply\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x12\n\ncredential\x18\x02 \x01(\t\"\xf3\x04\n\x0fNodeDescription\x12\x10\n\x08hostname\x18\x01 \x01(\t\x12\x0c\n\x04rack\x18\x02 \x01(\t\x12\r\n\x05\x62lock\x18\x03 \x01(\t\x12\x10\n\x08gpu_type\x18\x04 \x01(\t\x12\x39\n\x05slots\x18\x05 \x03(\x0b\x32*.trainmaster_wire.agent.v1.SlotDescription\x12\x0c\n\x04\x63pus\x18\x06 \x01(\r\x12\x14\n\x0cmemory_bytes\x18\x07 \x01(\x04\x12\x12\n\ndisk_bytes\x18\x08 \x01(\x04\x12\x15\n\ragent_version\x18\t \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\n \x01(\t\x12\x15\n\rtransfer_port\x18\x0b \x01(\r\x12\x1b\n\x13rendezvous_port_low\x18\x0c \x01(\r\x12\x1c\n\x14rendezvous_port_high\x18\r \x01(\r\x12\x46\n\x06labels\x18\x0e \x03(\x0b\x32\x36.trainmaster_wire.agent.v1.NodeDescription.LabelsEntry\x12\x13\n\x0breceive_cap\x18\x0f \x01(\x04\x12\x10\n\x08send_cap\x18\x10 \x01(\x04\x12J\n\x08versions\x18\x11 \x03(\x0b\x32\x38.trainmaster_wire.agent.v1.NodeDescription.VersionsEntry\x12\x17\n\x0fhardware_faults\x18\x12 \x03(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"b\n\x0fSlotDescription\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04uuid\x18\x03 \x01(\t\x12\x14\n\x0cmemory_bytes\x18\x04 \x01(\x04\x12\x0e\n\x06island\x18\x05 \x01(\r2a\n\tEnrolment\x12T\n\x04Join\x12&.trainmaster_wire.agent.v1.JoinRequest\x1a$.trainmaster_wire.agent.v1.JoinReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)trainmaster_wire/agent/v1/enrolment.proto\x12\x19trainmaster_wire.agent.v1\"q\n\x0bJoinRequest\x12\x17\n\x0f\x62ootstrap_token\x18\x01 \x01(\t\x12\x38\n\x04node\x18\x02 \x01(\x0b\x32*.trainmaster_wire.agent.v1.NodeDescription\x12\x0f\n\x07node_id\x18\x03 \x01(\t\"0\n\tJoinReply\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x12\n\ncredential\x18\x02 \x01(\t\"\x8e\x05\n\x0fNodeDescription\x12\x10\n\x08hostname\x18\x01 \x01(\t\x12\x0c\n\x04rack\x18\x02 \x01(\t\x12\r\n\x05\x62lock\x18\x03 \x01(\t\x12\x10\n\x08gpu_type\x18\x04 \x01(\t\x12\x39\n\x05slots\x18\x05 \x03(\x0b\x32*.trainmaster_wire.agent.v1.SlotDescription\x12\x0c\n\x04\x63pus\x18\x06 \x01(\r\x12\x14\n\x0cmemory_bytes\x18\x07 \x01(\x04\x12\x12\n\ndisk_bytes\x18\x08 \x01(\x04\x12\x15\n\ragent_version\x18\t \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\n \x01(\t\x12\x15\n\rtransfer_port\x18\x0b \x01(\r\x12\x1b\n\x13rendezvous_port_low\x18\x0c \x01(\r\x12\x1c\n\x14rendezvous_port_high\x18\r \x01(\r\x12\x46\n\x06labels\x18\x0e \x03(\x0b\x32\x36.trainmaster_wire.agent.v1.NodeDescription.LabelsEntry\x12\x13\n\x0breceive_cap\x18\x0f \x01(\x04\x12\x10\n\x08send_cap\x18\x10 \x01(\x04\x12J\n\x08versions\x18\x11 \x03(\x0b\x32\x38.trainmaster_wire.agent.v1.NodeDescription.VersionsEntry\x12\x17\n\x0fhardware_faults\x18\x12 \x03(\t\x12\x19\n\x11holds_ready_files\x18\' \x01(\x08\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"b\n\x0fSlotDescription\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04uuid\x18\x03 \x01(\t\x12\x14\n\x0cmemory_bytes\x18\x04 \x01(\x04\x12\x0e\n\x06island\x18\x05 \x01(\r2a\n\tEnrolment\x12T\n\x04Join\x12&.trainmaster_wire.agent.v1.JoinRequest\x1a$.trainmaster_wire.agent.v1.JoinReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,13 +40,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_JOINREPLY']._serialized_start=187
   _globals['_JOINREPLY']._serialized_end=235
   _globals['_NODEDESCRIPTION']._serialized_start=238
-  _globals['_NODEDESCRIPTION']._serialized_end=865
-  _globals['_NODEDESCRIPTION_LABELSENTRY']._serialized_start=771
-  _globals['_NODEDESCRIPTION_LABELSENTRY']._serialized_end=816
-  _globals['_NODEDESCRIPTION_VERSIONSENTRY']._serialized_start=818
-  _globals['_NODEDESCRIPTION_VERSIONSENTRY']._serialized_end=865
-  _globals['_SLOTDESCRIPTION']._serialized_start=867
-  _globals['_SLOTDESCRIPTION']._serialized_end=965
-  _globals['_ENROLMENT']._serialized_start=967
-  _globals['_ENROLMENT']._serialized_end=1064
+  _globals['_NODEDESCRIPTION']._serialized_end=892
+  _globals['_NODEDESCRIPTION_LABELSENTRY']._serialized_start=798
+  _globals['_NODEDESCRIPTION_LABELSENTRY']._serialized_end=843
+  _globals['_NODEDESCRIPTION_VERSIONSENTRY']._serialized_start=845
+  _globals['_NODEDESCRIPTION_VERSIONSENTRY']._serialized_end=892
+  _globals['_SLOTDESCRIPTION']._serialized_start=894
+  _globals['_SLOTDESCRIPTION']._serialized_end=992
+  _globals['_ENROLMENT']._serialized_start=994
+  _globals['_ENROLMENT']._serialized_end=1091
 # @@protoc_insertion_point(module_scope)

@@ -132,6 +132,7 @@ class NodeDescription(_message.Message):
     SEND_CAP_FIELD_NUMBER: _builtins.int
     VERSIONS_FIELD_NUMBER: _builtins.int
     HARDWARE_FAULTS_FIELD_NUMBER: _builtins.int
+    HOLDS_READY_FILES_FIELD_NUMBER: _builtins.int
     hostname: _builtins.str
     rack: _builtins.str
     block: _builtins.str
@@ -151,6 +152,8 @@ class NodeDescription(_message.Message):
     """bytes per second of models that may come in; 0: no cap"""
     send_cap: _builtins.int
     """and go out"""
+    holds_ready_files: _builtins.bool
+    """takes orders to have files ready that no attempt needs yet; earlier agents take them for models"""
     @_builtins.property
     def slots(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlotDescription]: ...
     @_builtins.property
@@ -184,10 +187,11 @@ class NodeDescription(_message.Message):
         send_cap: _builtins.int = ...,
         versions: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         hardware_faults: _abc.Iterable[_builtins.str] | None = ...,
+        holds_ready_files: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "agent_version", b"agent_version", "block", b"block", "cpus", b"cpus", "disk_bytes", b"disk_bytes", "gpu_type", b"gpu_type", "hardware_faults", b"hardware_faults", "hostname", b"hostname", "labels", b"labels", "memory_bytes", b"memory_bytes", "rack", b"rack", "receive_cap", b"receive_cap", "rendezvous_port_high", b"rendezvous_port_high", "rendezvous_port_low", b"rendezvous_port_low", "send_cap", b"send_cap", "slots", b"slots", "transfer_port", b"transfer_port", "versions", b"versions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "agent_version", b"agent_version", "block", b"block", "cpus", b"cpus", "disk_bytes", b"disk_bytes", "gpu_type", b"gpu_type", "hardware_faults", b"hardware_faults", "holds_ready_files", b"holds_ready_files", "hostname", b"hostname", "labels", b"labels", "memory_bytes", b"memory_bytes", "rack", b"rack", "receive_cap", b"receive_cap", "rendezvous_port_high", b"rendezvous_port_high", "rendezvous_port_low", b"rendezvous_port_low", "send_cap", b"send_cap", "slots", b"slots", "transfer_port", b"transfer_port", "versions", b"versions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

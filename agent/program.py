@@ -113,6 +113,7 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     node = Node(config, slots, Probe(slots, nvml, config.data), versions, lease, credentials, devices)
     session = Session(config, channel, node)
     pusher = Pusher(channel, session.identity)
+    devices.uploads_waiting_ms = pusher.uploads_waiting_ms
     manifests = Manifests(config.data, partial(ask_platform, config.server, channel, session.identity))
     datasets = DatasetCache(config.data)
     resumes = Resumes(config.data, manifests, whole=config.isolation is Isolation.USER)

@@ -25,10 +25,12 @@ class Devices:
         self._of_gpus: Mapping[int, Mapping[str, float]] = {}
         self._of_host: Mapping[str, float] = {}
         self.clock_offset_ms = 0.0  # of the platform's clock
+        self.uploads_waiting_ms: Callable[[], float] = lambda: 0.0
 
     def added_to(self, sample: Telemetry) -> Telemetry:
         waiting = self._host.waiting_ms() if self._host is not None else 0.0
         values = {**self._of_host, "clock_offset_ms": abs(round(self.clock_offset_ms))}
+        values["uploads_waiting_ms"] = round(self.uploads_waiting_ms())
         values["disk_write_ms"] = max(waiting, values.get("disk_write_ms", 0.0))
         slots = tuple(
             replace(slot, readings={**slot.readings, **self._of_gpus.get(slot.index, {})})

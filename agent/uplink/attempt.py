@@ -77,6 +77,11 @@ class AttemptUplink:
         """Everything has been acknowledged, and nothing more will come."""
         return self._drained
 
+    @property
+    def failing_seconds(self) -> float:
+        """For how long the store has not taken what this attempt has for it."""
+        return self._uploads.failing_seconds
+
     def know_secrets(self, mask: Mask) -> None:
         self._mask = mask
 

@@ -80,6 +80,9 @@ def parse(line: bytes) -> Event | None:
             return _report(event, at_ms=_time(event), step=_step(event), values=_numbers(event, "values"))
         case "checkpoint_started":
             return _report(event, at_ms=_time(event), step=_step(event))
+        case "checkpoint_failed":
+            why = _text(event, "why", LONGEST_LINE)[: 10 * LONGEST_NAME]
+            return _report(event, at_ms=_time(event), step=_step(event), why=why)
         case "watches_stop":
             return _report(event, at_ms=_time(event))
         case "milestone":

@@ -67,6 +67,11 @@ class Pusher:
         self._troubles.pop(attempt_id, None)
         self._refused.discard(attempt_id)
 
+    def uploads_waiting_ms(self) -> float:
+        """For how long files of attempts have waited for a store that does not take them; 0 if it does."""
+        failing = [uplink.failing_seconds for uplink in list(self._uplinks.values())]
+        return 1000 * max(failing, default=0.0)
+
     async def run(self) -> None:
         identity = await self._identity()
         backoff = Backoff()

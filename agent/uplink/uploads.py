@@ -76,12 +76,18 @@ class Uploads:
         self._running: Future[Uploaded] | None = None
         self._ready: Batch | None = None
         self._failures = 0
+        self._failing_since: float | None = None
         self._now = self._not_before = 0.0
         self._uploaded: list[tuple[int, str]] = []
 
     @property
     def idle(self) -> bool:
         return not self._queue and not self._behind
+
+    @property
+    def failing_seconds(self) -> float:
+        """For how long the store has refused or not answered what waits for it; 0 where it takes files."""
+        return 0.0 if self._failing_since is None else self._now - self._failing_since
 
     def step(
         self, now: float, spools: dict[int, JobPath], mask: Mask | None, ended: bool, give_up: bool
@@ -189,6 +195,7 @@ class Uploads:
             return
         wait = RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)]
         if self._failures == 0:
+            self._failing_since = now
             self._say(f"{_title(self._queue[0])} could not be uploaded: {error}. It is tried again.")
         self._failures += 1
         self._not_before = now + wait
@@ -196,7 +203,7 @@ class Uploads:
             self._drop(str(error))
 
     def _uploaded_now(self, uploaded: Uploaded) -> None:
-        self._failures = 0
+        self._failures, self._failing_since = 0, None
         reported = self._queue[0]
         if reported.source is Source.ARTIFACT and self._shows_secret(uploaded.paths):
             self._drop("the name of a file in it has the value of a secret")
@@ -213,7 +220,7 @@ class Uploads:
 
     def _settle(self, reported: Reported, uploaded: bool = True) -> None:
         self._queue.popleft()
-        self._ready, self._failures, self._not_before = None, 0, 0.0
+        self._ready, self._failures, self._failing_since, self._not_before = None, 0, None, 0.0
         self._cursors.move(reported.source, reported.rank, reported.next_offset)
         if uploaded and isinstance(reported.event, CheckpointSaved):
             self._prune(reported.event)

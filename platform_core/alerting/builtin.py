@@ -54,7 +54,7 @@ RULES: tuple[Rule, ...] = (
           "{value} of the jobs that ended within a day have failed: {detail}.",
           "The report lists failures by node; end reasons on the jobs' pages tell scripts from hardware."),
     _rule("checkpoint_failures", "Checkpoints fail", "cluster.checkpoint_failures > 1 for 5m clear 0.8", _CRITICAL,
-          "{value} of the checkpoints of a day are damaged or incomplete: {detail}. Jobs lose more work.",
+          "{value} of the checkpoints of a day are not whole: {detail}. Jobs lose more work.",
           "Check the store and the uplink of the nodes that saved them."),
     _rule("node_failures", "Nodes are lost too often", "cluster.node_failures > 2 clear 1", _CRITICAL,
           "{value} nodes were lost within a day: {detail}.",
@@ -72,6 +72,11 @@ RULES: tuple[Rule, ...] = (
     _rule("uplink_lags", "A node sends late", "node.uplink_lag > 1m for 2m clear 30s", _WARNING,
           "What {name} sends arrives {value} late: curves and logs of its jobs are behind.",
           "Check the network between the node and the gateway, and the load of the database.", "gateway_down"),
+    _rule("store_not_taking", "The store takes no files", "node.uploads_waiting > 5m clear 0s", _CRITICAL,
+          "For {value} the store has taken nothing from {name}: checkpoints of its jobs wait on its disk and are lost "
+          "with the node.",
+          "Check the store's address, credentials and free space, and the way from the node to it; the agent goes on "
+          "trying, and the log of each job has the error."),
     _rule("scheduler_stalled", "The scheduler finishes no round", "platform.round_age > 30s clear 10s", _CRITICAL,
           "No scheduling round has finished for {value}: no job starts.",
           "Read the worker's log; `manage.py story` and the audit log show the last round.",

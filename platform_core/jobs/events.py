@@ -57,6 +57,14 @@ class CheckpointSaved(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointFailed(Event):
+    """It could not be written, as the cause says; the job goes on."""
+
+    attempt: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointDamaged(Event):
     """What this attempt should begin from has other bytes than were saved, or none; the cause says which."""
 
@@ -120,6 +128,7 @@ JobEvent = (
     | MemberObserved
     | CheckpointStarted
     | CheckpointSaved
+    | CheckpointFailed
     | CheckpointDamaged
     | CancelRequested
     | PreemptRequested
@@ -151,6 +160,8 @@ def _what_happened(event: JobEvent) -> str:
             return f"began to write a checkpoint at step {step}"
         case CheckpointSaved(step=step, checkpoint=checkpoint):
             return f"saved checkpoint {checkpoint} at step {step}"
+        case CheckpointFailed(step=step):
+            return f"could not save a checkpoint at step {step}"
         case CheckpointDamaged(checkpoint=checkpoint, step=step):
             return f"checkpoint {checkpoint} at step {step} is damaged"
         case CancelRequested():

@@ -46,6 +46,7 @@ TRANSITIONS: dict[tuple[JobState, type[ev.Event]], frozenset[JobState]] = {
         ev.Corrupted: _STAY,
         ev.CheckpointStarted: _STAY | {_RUNNING: {_CHECKPOINTING}},
         ev.CheckpointSaved: _STAY | {_CHECKPOINTING: {_RUNNING}},
+        ev.CheckpointFailed: _STAY | {_CHECKPOINTING: {_RUNNING}},
         ev.CheckpointDamaged: _STAY,
         ev.CancelRequested: {state: {state} for state in ACTIVE}
         | {state: {JobState.CANCELLED} for state in WAITING},
@@ -115,6 +116,8 @@ def _is_stale(job: Job, event: ev.JobEvent) -> bool:
         ):
             known = (job.latest_attempt, job.latest_step)
             return attempt < 1 or attempt != job.attempt or (attempt, step) <= known
+        case ev.CheckpointFailed(attempt=attempt):
+            return attempt != job.attempt or job.state is not _CHECKPOINTING
         case ev.CheckpointDamaged(attempt=attempt, checkpoint=checkpoint):
             return attempt != job.attempt or job.state in TERMINAL or checkpoint != goes_on_from(job)
         case ev.Corrupted(attempt=attempt, damaged=damaged):
@@ -155,6 +158,8 @@ def _apply(job: Job, event: ev.JobEvent, save_grace_ms: int) -> Step:
             return _corrupted(job, event)
         case ev.CheckpointStarted():
             return Step(replace(job, state=_CHECKPOINTING) if job.state is _RUNNING else job)
+        case ev.CheckpointFailed():
+            return Step(replace(job, state=_RUNNING))
         case ev.CheckpointSaved(step=step, checkpoint=checkpoint):
             state = _RUNNING if job.state is _CHECKPOINTING else job.state
             saved = replace(

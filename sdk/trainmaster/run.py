@@ -102,7 +102,14 @@ class Run:
         self._spool = Spool(setting.spool)
         self._guidance = Guidance(environment, setting.stop_file, now_ms)
         self._progress = Progress(environment.folder, environment.rank, now_ms)
-        self._saver = Saver(setting.checkpoints, setting.keep_last, now_ms, self._saved, self.console.warn)
+        self._saver = Saver(
+            setting.checkpoints,
+            setting.keep_last,
+            now_ms,
+            self._saved,
+            self.console.warn,
+            failed=self._not_saved,
+        )
         self.measures = Measures(environment, self._tell, self._log_rich, now_ms, self.console.warn)
         self._corruption = CorruptionCheck(environment, self._guidance, self._tell, self.console.warn)
         self._began_at_ms = now_ms()
@@ -308,6 +315,9 @@ class Run:
         facts = {name: getattr(description, name) for name in names}
         place = path.relative_to(os.path.abspath(self.setting.home)).as_posix()
         self._tell("checkpoint", path=place, metrics=description.metrics, **facts)
+
+    def _not_saved(self, step: int, why: str) -> None:
+        self._tell("checkpoint_failed", step=step, why=why)
 
     def load_checkpoint(self, into: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], int] | None:
         environment, alone = self.environment, self.setting.alone

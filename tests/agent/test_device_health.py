@@ -196,11 +196,16 @@ def test_a_read_only_file_system_is_told_as_one() -> None:
 def test_readings_are_added_to_the_telemetry_of_their_slot_and_node() -> None:
     devices = Devices(None, None)
     devices.clock_offset_ms = -2500.4
+    devices.uploads_waiting_ms = lambda: 61_000.2
     devices._keep_gpus({1: {"xid_79": 1.0}})
     devices._keep_host({"disk_write_ms": 3.0})
     added = devices.added_to(Telemetry(1, 2, (SlotTelemetry(0), SlotTelemetry(1))))
     assert [slot.readings for slot in added.slots] == [{}, {"xid_79": 1.0}]
-    assert added.readings == {"disk_write_ms": 3.0, "clock_offset_ms": 2500.0}
+    assert added.readings == {
+        "disk_write_ms": 3.0,
+        "clock_offset_ms": 2500.0,
+        "uploads_waiting_ms": 61_000.0,
+    }
 
 
 FAKE_PYNVML = """

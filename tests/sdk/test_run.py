@@ -10,6 +10,7 @@ import torch
 
 from tests.sdk.conftest import Clock
 from tests.sdk.scripts import events
+from trainmaster.checkpoints.saving import CheckpointNotSaved
 from trainmaster.run import Run
 
 Make = Callable[..., Run]
@@ -62,6 +63,21 @@ def test_other_ranks_do_not_draw_over_the_curves_of_rank_0(on_a_node: Make, tmp_
     run.begin(10, {}, None)
     run.log(1, {"loss": 1.0})
     assert not spool(tmp_path, rank=2).exists()
+
+
+def test_a_checkpoint_that_cannot_be_written_is_told_with_the_reason(on_a_node: Make, tmp_path: Path) -> None:
+    run = on_a_node()
+    run.save_checkpoint({"weight": torch.ones(2)}, 10, {}, blocking=True)
+    (tmp_path / "attempt" / "checkpoints" / "step-00000050").write_text("in the way")
+    with pytest.raises(CheckpointNotSaved):
+        run.save_checkpoint({"weight": torch.ones(2)}, 50, {}, blocking=True)
+    *_, started, failed = events(spool(tmp_path))
+    assert (started["kind"], failed["kind"], failed["step"]) == (
+        "checkpoint_started",
+        "checkpoint_failed",
+        50,
+    )
+    assert "step-00000050" in failed["why"]
 
 
 def test_a_checkpoint_is_announced_before_and_after(on_a_node: Make, tmp_path: Path) -> None:

@@ -148,7 +148,12 @@ def _job_failures(at_ms: int) -> Iterator[Reading]:
 def _checkpoint_failures(at_ms: int) -> Iterator[Reading]:
     saves = checkpoints.saves(at_ms - DAY_MS, at_ms)
     if saves.all >= LEAST_ENDED:
-        detail = f"{saves.damaged} damaged and {saves.incomplete} incomplete of {saves.all}"
+        counts = (
+            (saves.refused, "not written"),
+            (saves.damaged, "damaged"),
+            (saves.incomplete, "incomplete"),
+        )
+        detail = f"{', '.join(f'{count} {what}' for count, what in counts if count)} of {saves.all}"
         yield Reading(100 * saves.failed / saves.all, detail=detail)
 
 
@@ -175,6 +180,10 @@ def _worst(reading: str) -> Callable[[nodes.NodeReading], float | None]:
 
 def _clock_offset(node: nodes.NodeReading) -> float | None:
     return abs(node.telemetry.readings.get("clock_offset_ms", 0.0)) if node.telemetry else None
+
+
+def _uploads_waiting(node: nodes.NodeReading) -> float | None:
+    return node.telemetry.readings.get("uploads_waiting_ms", 0.0) if node.telemetry else None
 
 
 def _round_age(at_ms: int) -> Iterator[Reading]:
@@ -257,6 +266,7 @@ READS: Mapping[str, Read] = {
     "node.ecc_uncorrected": _of_nodes(_worst("ecc_uncorrected_hour")),
     "node.clock_offset": _of_nodes(_clock_offset),
     "node.uplink_lag": _of_nodes(lambda node: node.uplink_lag_ms),
+    "node.uploads_waiting": _of_nodes(_uploads_waiting),
     "platform.fast_burn": _burn(FAST),
     "platform.slow_burn": _burn(SLOW),
     "platform.round_age": _round_age,

@@ -11,6 +11,7 @@ from django.db.models import Count, Q, Sum
 
 from platform_core.units import HOUR_MS
 from webapp.checkpoints.models import Checkpoint, CheckpointPart
+from webapp.events import queries as events
 
 INCOMPLETE_AFTER_MS = HOUR_MS  # the parts of the other nodes do not come any more
 COMPARED = 20  # newest saves of a job
@@ -19,19 +20,21 @@ LEAST_COMPARED = 3
 
 @dataclass(frozen=True, slots=True)
 class Saves:
-    """Checkpoints of a period: `damaged` cannot be restored, `incomplete` lack the parts of some nodes."""
+    """Checkpoints of a period: `damaged` cannot be restored, `incomplete` lack the parts of some nodes, `refused`
+    could not be written where their script runs."""
 
     saved: int
     damaged: int
     incomplete: int
+    refused: int
 
     @property
     def all(self) -> int:
-        return self.saved + self.incomplete
+        return self.saved + self.incomplete + self.refused
 
     @property
     def failed(self) -> int:
-        return self.damaged + self.incomplete
+        return self.damaged + self.incomplete + self.refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,8 @@ def saves(from_ms: int, to_ms: int, at_ms: int | None = None) -> Saves:
     counts = rows.aggregate(saved=Count("id"), damaged=Count("id", filter=~Q(damaged="")))
     left_over = CheckpointPart.objects.filter(saved_ms__gte=from_ms, saved_ms__lt=min(to_ms, judged_ms))
     incomplete = left_over.order_by().values("job", "attempt", "step").distinct().count()
-    return Saves(counts["saved"], counts["damaged"], incomplete)
+    refused = events.count("CheckpointFailed", "job", from_ms, to_ms)
+    return Saves(counts["saved"], counts["damaged"], incomplete, refused)
 
 
 def slowdowns(job_ids: Collection[str]) -> dict[str, float]:

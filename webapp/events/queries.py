@@ -70,5 +70,11 @@ def since(kind: str, subject_kind: str, at_ms: int) -> list[tuple[str, dict[str,
     return list(rows.order_by("id").values_list("subject_id", "data"))
 
 
+def count(kind: str, subject_kind: str, from_ms: int, to_ms: int) -> int:
+    """How often that happened in the time."""
+    rows = Event.objects.filter(kind=kind, subject_kind=subject_kind, at_ms__gte=from_ms, at_ms__lt=to_ms)
+    return rows.count()
+
+
 def kinds() -> list[str]:
     return list(Event.objects.order_by("kind").values_list("kind", flat=True).distinct())

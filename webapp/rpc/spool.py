@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from platform_core.experiments import rich_values
-from platform_core.jobs.events import CheckpointStarted
+from platform_core.jobs.events import CheckpointFailed, CheckpointStarted
 from platform_core.json_values import storable
 from platform_core.loading.dropped import Item
 from platform_core.recovery import alarms
 from webapp.checkpoints import services as checkpoints
 from webapp.datasets import services as datasets
 from webapp.experiments import services as experiments
-from webapp.jobs import corruption, recoveries
+from webapp.jobs import corruption, failed_saves, recoveries
 from webapp.jobs import services as jobs
 from webapp.metrics.values import Points
 from webapp.nodes import services as clusters
@@ -84,6 +84,15 @@ def ingest(attempt: Attempt, node_id: str, data: bytes, *, rank: int = 0, end: i
                     step=whole(int(event["step"])),
                 )
                 jobs.observe(attempt.job_id, event)
+            elif kind == "checkpoint_failed":
+                failed = CheckpointFailed(
+                    at_ms=moment(int(event["at_ms"])),
+                    actor=f"node:{node_id}",
+                    attempt=attempt.number,
+                    step=whole(int(event["step"])),
+                    cause=str(event["why"]),
+                )
+                failed_saves.not_saved(attempt.job_id, failed)
         except UNREADABLE as error:
             log.warning("a line of %s is not understood (%s): %.200r", attempt.id, error, line)
     if points:

@@ -69,12 +69,13 @@ class Saver:
         finished: Callable[[Path, Description], None],
         warn: Callable[[str], None],
         verified: bool = True,
+        failed: Callable[[int, str], None] = lambda step, why: None,
     ) -> None:
-        """`parent` is None on ranks that write where rank 0 does. `finished` and `warn` are called by
-        the writing thread: on the first rank of each node, and on rank 0."""
+        """`parent` is None on ranks that write where rank 0 does. `finished`, `warn` and `failed` are called by
+        the writing thread: on the first rank of each node, and on rank 0. `failed` is told once of each failure."""
         self.parent = parent
         self._keep_last, self._now_ms, self._finished = keep_last, now_ms, finished
-        self._warn, self._verified = warn, verified
+        self._warn, self._verified, self._tell_failed = warn, verified, failed
         self._plan: _Plan | None = None
         self._node: Node | None = None
         self._folder: Path | None = None
@@ -103,7 +104,7 @@ class Saver:
             [bool(trouble), self.busy, changed, self._now_ms()]
         )
         if refused:
-            raise _not_saved(request.step, collective.first_sentence(trouble))
+            raise self._refused(request.step, collective.first_sentence(trouble))
         if busy and request.when_busy == "skip" and not request.blocking and not request.emergency:
             return None
         self.wait()
@@ -198,6 +199,13 @@ class Saver:
         """At once, as the script may not ask again."""
         if collective.rank() == 0:
             self._warn(str(_not_saved(step, sentence)))
+            self._tell_failed(step, sentence)
+
+    def _refused(self, step: int, why: str) -> CheckpointNotSaved:
+        """What every rank raises when a save cannot begin."""
+        if collective.rank() == 0:
+            self._tell_failed(step, why)
+        return _not_saved(step, why)
 
     def _make_plan(self, step: int, tree: Any, signature: object) -> _Plan:
         """A collective: who writes which block into which file, and the memory for it."""
@@ -221,7 +229,7 @@ class Saver:
                 trouble = str(error)
         trouble = collective.from_first(trouble)
         if trouble:
-            raise _not_saved(step, trouble)
+            raise self._refused(step, trouble)
         files, structure = collective.scatter(tasks)
         staging, on_gpu = None, any(tensor.is_cuda for tensor in tree.tensors.values())
         try:
@@ -229,7 +237,7 @@ class Saver:
         except Exception as error:
             trouble = str(error)
         if trouble := collective.first_sentence(trouble):
-            raise _not_saved(step, trouble)
+            raise self._refused(step, trouble)
         return _Plan(signature, staging, on_gpu, index, structure)
 
     def _find_node(self, step: int) -> Node:
@@ -246,7 +254,7 @@ class Saver:
                 trouble = str(error)
         trouble, probe, of_first = collective.from_first((trouble, probe, place))
         if trouble:
-            raise _not_saved(step, trouble)
+            raise self._refused(step, trouble)
         self._folder = place or of_first
         assert self._folder is not None
         shared = (self._folder / probe).is_dir()

@@ -21,8 +21,8 @@ from tests.core.jobs.situations import members, spec
 
 KINDS = frozenset({
     ev.Submitted, ev.Placed, ev.MemberObserved, ev.CheckpointStarted, ev.CheckpointSaved,
-    ev.CheckpointDamaged, ev.CancelRequested, ev.PreemptRequested, ev.TimeLimitReached, ev.NodeLost, ev.Hung,
-    ev.Corrupted,
+    ev.CheckpointFailed, ev.CheckpointDamaged, ev.CancelRequested, ev.PreemptRequested, ev.TimeLimitReached,
+    ev.NodeLost, ev.Hung, ev.Corrupted,
 })  # fmt: skip
 REFUSED = {(state, ev.Placed) for state in ACTIVE | TERMINAL} | {
     (state, ev.CancelRequested) for state in TERMINAL
@@ -83,6 +83,7 @@ OTHERS = [
         for step in range(4)
         for shift in (-1, 0, 0)
     ),
+    *(Happening(ev.CheckpointFailed, (("step", step),), shift) for step in range(4) for shift in (-1, 0)),
     *(
         Happening(
             ev.CheckpointDamaged,

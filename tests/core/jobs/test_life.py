@@ -65,6 +65,14 @@ def test_a_checkpoint_is_written_while_running_and_remembered():
     assert (story.job.state, story.job.latest_checkpoint) == (JobState.RUNNING, "ckpt-50")
 
 
+def test_a_job_whose_checkpoint_could_not_be_written_goes_on():
+    story = running().tell(ev.CheckpointStarted, attempt=1, step=50)
+    story.tell(ev.CheckpointFailed, attempt=1, step=50, cause="the disk is full")
+    assert (story.job.state, story.job.latest_checkpoint) == (JobState.RUNNING, "")
+    before = story.job
+    assert story.tell(ev.CheckpointFailed, attempt=1, step=50, cause="the disk is full").job == before
+
+
 def test_an_older_checkpoint_that_arrives_late_does_not_win():
     story = running().tell(ev.CheckpointSaved, attempt=1, step=50, checkpoint="ckpt-50")
     story.tell(ev.CheckpointSaved, attempt=1, step=40, checkpoint="ckpt-40")

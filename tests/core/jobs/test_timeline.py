@@ -23,6 +23,8 @@ from tests.core.jobs.situations import members
          "its processes on node-a are gone (not known there)"),
         (ev.CheckpointStarted(at_ms=1, attempt=1, step=50), "began to write a checkpoint at step 50"),
         (ev.CheckpointSaved(at_ms=1, attempt=1, step=50, checkpoint="ckpt-1"), "saved checkpoint ckpt-1 at step 50"),
+        (ev.CheckpointFailed(at_ms=1, attempt=1, step=50, cause="the disk is full"),
+         "could not save a checkpoint at step 50: the disk is full"),
         (ev.CheckpointDamaged(at_ms=1, attempt=2, checkpoint="ckpt-1", step=50, instead=None, cause="model.pt is gone"),
          "checkpoint ckpt-1 at step 50 is damaged: model.pt is gone"),
         (ev.CancelRequested(at_ms=1, actor="user:alice", cause="wrong data"), "alice cancelled it: wrong data"),

@@ -272,6 +272,7 @@ def test_nodes_that_are_lost(cluster: list[Node], clock: Clock) -> None:
         ("gpu_ecc_corrected", {"ecc_corrected_hour": 400.0}, {}),
         ("gpu_ecc_uncorrected", {"ecc_uncorrected_hour": 2.0}, {}),
         ("clock_skew", {}, {"clock_offset_ms": 1500.0}),
+        ("store_not_taking", {}, {"uploads_waiting_ms": 400_000.0}),
     ],
 )
 def test_what_nodes_measure(cluster: list[Node], clock: Clock, code: str, of_slot: Any, of_node: Any) -> None:

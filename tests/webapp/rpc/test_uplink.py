@@ -14,7 +14,10 @@ from tests.webapp.jobs.conftest import say, tick
 from tests.webapp.metrics.reading import rows
 from tests.webapp.world import PNG
 from trainmaster_wire.agent.v1 import uplink_pb2
+from webapp.base.identity import now_ms
+from webapp.checkpoints import measures
 from webapp.checkpoints.models import Checkpoint
+from webapp.events.models import Event
 from webapp.experiments.models import RichValue, Run
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.rpc.uplink import _take
@@ -64,6 +67,23 @@ def test_an_odd_line_does_not_stop_the_lines_after_it(job: Job, odd: dict[str, o
     lines = "\n".join(json.dumps(line) for line in (odd, good)).encode()
     assert batch(job, uplink_pb2.Batch.SPOOL, lines).error == ""
     assert (3, 2.0) in [(step, value) for step, value, _ in rows(job.id, "loss")]
+
+
+def failures(job: Job) -> list[tuple[int, str]]:
+    told = Event.objects.filter(kind="CheckpointFailed", subject_id=job.id).order_by("id")
+    return [(event.data["step"], event.cause) for event in told]
+
+
+def test_a_checkpoint_that_could_not_be_written_is_told_once_and_counted(job: Job) -> None:
+    full = {"kind": "checkpoint_failed", "at_ms": now_ms(), "step": 50, "why": "No space left on device"}
+    started = {"kind": "checkpoint_started", "at_ms": 1, "step": 50}
+    for line in (started, full, full, {**full, "step": 60}):
+        assert batch(job, uplink_pb2.Batch.SPOOL, json.dumps(line).encode()).error == ""
+    said = "could not save a checkpoint at step {}: No space left on device"
+    assert failures(job) == [(50, said.format(50)), (60, said.format(60))]
+    assert Job.objects.get(id=job.id).state == "running"
+    saves = measures.saves(0, now_ms() + 1)
+    assert (saves.refused, saves.failed, saves.all) == (2, 2, 2)
 
 
 def test_parameters_that_no_column_takes_are_kept_as_far_as_they_can_be(job: Job) -> None:

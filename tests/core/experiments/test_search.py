@@ -24,7 +24,7 @@ RUN = RunValues(
     parameters={"lr": 0.001, "depth": 3, "optimizer": "adamw", "text_rate": "1e-3", "amp": True, "layers": [1, 2]},
     tags={"stage": "prod", "mlflow.runName": "it's"},
     attributes={
-        "name": "baseline 3", "run_id": "a" * 32, "state": "running", "owner": "alice", "group": "",
+        "name": "baseline 3", "run_id": "a" * 32, "state": "running", "owner": "alice", "user": "ada", "group": "",
         "start_time": 1_767_225_600_000, "duration": 90.0, "archived": False,
     },
     datasets=[{"name": "stdlib", "digest": "abc"}, {"name": "books"}],

@@ -12,6 +12,7 @@ from django.utils.cache import get_conditional_response
 from pydantic_core import to_json
 
 from platform_core.errors import TrainmasterError
+from platform_core.experiments import names
 from platform_core.experiments.comparison import direction, headline
 from platform_core.experiments.run_names import Named, distinct_names
 from platform_core.experiments.sections import in_sections
@@ -49,6 +50,11 @@ class Label:
     letter: str
     style: dict[str, int]
 
+    @property
+    def swatch(self) -> str:
+        """Of static/css/series.css: "run-3"."""
+        return f"run-{self.style['colour'] + 1}"
+
 
 def of_runs(runs: Sequence[Run], keys: Sequence[str], drawing: Drawing | None = None) -> list[dict[str, Any]]:
     """One chart for each metric, with the address of its values."""
@@ -79,7 +85,7 @@ def sections(keys: Sequence[str], order: Sequence[str] = ()) -> list[ChartSectio
 
 
 def chart(key: str) -> dict[str, Any]:
-    better = direction(key)
+    better = 0 if names.is_system(key) else direction(key)
     return {
         "id": f"chart-{crc32(key.encode()):08x}",
         "key": key,
@@ -149,7 +155,7 @@ def _charts(
         {
             "key": key,
             "x": {"kind": axis.kind, "title": axis.key or _TITLES[axis.kind], "key": axis.key},
-            "y": {"title": key},
+            "y": {"title": key, **({"unit": unit} if (unit := names.unit_of(key)) else {})},
             "series": [_series(line, key, labels) for line in lines[key]],
             "marks": [],
         }
@@ -171,12 +177,12 @@ def _shared(chart: dict[str, Any]) -> dict[str, Any]:
 
 
 def labels_of(runs: Sequence[Run]) -> dict[str, Label]:
-    names = distinct_names([Named(run.id, run.name, run.parameters) for run in runs])
+    distinct = distinct_names([Named(run.id, run.name, run.parameters) for run in runs])
     looks = styles([run.id for run in runs])
     ends = letters(len(runs)) if len(runs) != 1 else [""]
     return {
         run.id: Label(
-            names[run.id],
+            distinct[run.id],
             letter,
             {"colour": looks[run.id].colour, "dash": looks[run.id].dash, "marker": looks[run.id].marker},
         )

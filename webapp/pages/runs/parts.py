@@ -86,9 +86,20 @@ def charts_of(run: Run, *, is_system: bool) -> ChartsPart:
         if names.is_system(key) == is_system and not names.is_of_rank(key)
     ]
     return ChartsPart(
-        [Section(name, charts.of_runs([run], members)) for name, members in sections(keys, is_system)],
+        [
+            Section(name, [_titled(chart, name, is_system) for chart in charts.of_runs([run], members)])
+            for name, members in sections(keys, is_system)
+        ],
         is_system,
     )
+
+
+def _titled(chart: dict[str, Any], section: str, is_system: bool) -> dict[str, Any]:
+    """Series of the machine without what the heading above them says."""
+    if not is_system:
+        return chart
+    last = chart["key"].removeprefix(names.SYSTEM).removeprefix(f"{section}/")
+    return chart | {"title": last.replace("_bytes", "").replace("_", " ").capitalize()}
 
 
 def sections(keys: Sequence[str], is_system: bool) -> list[tuple[str, Sequence[str]]]:

@@ -61,7 +61,7 @@ function line(chart, index, marked) {
   const series = chart.series[index];
   const { name, dash, marker } = styleOf(chart, index);
   return {
-    ...QUIET, x: places(chart, series.x), y: series.y, mode: marked || series.x.length < 2 ? "lines+markers" : "lines",
+    ...QUIET, x: places(chart, series.x), y: series.y, mode: (marked && marker >= 0) || series.x.length < 2 ? "lines+markers" : "lines",
     uid: `line-${index}`, line: { color: colour(name), width: 1.8, dash: DASHES[dash] },
     marker: { color: colour(name), size: 6, symbol: MARKERS[marker], maxdisplayed: series.x.length > 1 ? 7 : 0 },
   };

@@ -14,11 +14,12 @@ export function bytes(size) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let [value, unit] = [size, 0];
   while (Math.abs(value) >= 1024 && unit < units.length - 1) [value, unit] = [value / 1024, unit + 1];
-  return `${value.toPrecision(3)} ${units[unit]}`;
+  return `${Number(value.toPrecision(4)).toLocaleString("en")} ${units[unit]}`;
 }
 
 function amount(value, unit) {
   if (unit === "samples") return `${Math.round(value).toLocaleString("en")} samples`;
+  if (!value) return "0";
   return value >= 1000 ? `${(value / 1000).toPrecision(4)} ms` : `${value.toPrecision(3)} µs`;
 }
 

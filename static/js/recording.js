@@ -4,7 +4,7 @@
 import { drawLanes, drawTooltip, laneHeight, lanesHeight } from "./recording-draw.js";
 import { flameOf, summed, traceOf } from "./recording-read.js";
 
-const MOST_ROWS = 60;
+const MOST_ROWS = 30;
 const MEMORY_HEIGHT = 90;
 
 async function load(address) {
@@ -170,16 +170,18 @@ class Recording {
       const scale = isFlame ? 1 : 1000;
       return { name, a: a.own / scale, b: b.own / scale, calls: a.calls, otherCalls: b.calls };
     });
-    rows.sort((a, b) => Math.max(b.a, b.b) - Math.max(a.a, a.b));
+    const counted = rows.filter((row) => row.a > 0 || row.b > 0);
+    counted.sort((a, b) => Math.max(b.a, b.b) - Math.max(a.a, a.b));
     const percent = (value, data) => `${((100 * value) / whole(data)).toFixed(1)} %`;
     const number = (value) => (isFlame ? value.toLocaleString("en") : value.toFixed(value < 10 ? 3 : 1));
-    const head = ["Name", "Calls", `Own ${unit}`, "Share"];
-    if (other) head.push("Calls, other", `Own ${unit}, other`, "Share, other", "Change of the share");
-    const lines = rows.slice(0, MOST_ROWS).map((row) => {
-      const cells = [row.name, isFlame ? "" : row.calls, number(row.a), percent(row.a, this.data)];
+    const calls = isFlame ? [] : ["Calls"];
+    const head = ["Name", ...calls, `Own ${unit}`, "Share"];
+    if (other) head.push(...calls.map((text) => `${text}, other`), `Own ${unit}, other`, "Share, other", "Change of the share");
+    const lines = counted.slice(0, MOST_ROWS).map((row) => {
+      const cells = [row.name, ...(isFlame ? [] : [row.calls]), number(row.a), percent(row.a, this.data)];
       if (other) {
         const change = (100 * row.b) / whole(this.other) - (100 * row.a) / whole(this.data);
-        cells.push(isFlame ? "" : row.otherCalls, number(row.b), percent(row.b, this.other), `${change > 0 ? "+" : ""}${change.toFixed(1)} points`);
+        cells.push(...(isFlame ? [] : [row.otherCalls]), number(row.b), percent(row.b, this.other), `${change > 0 ? "+" : ""}${change.toFixed(1)} points`);
       }
       return cells;
     });

@@ -10,6 +10,7 @@ from pathlib import PurePath
 from types import FrameType
 
 EVERY_SECONDS = 0.005
+OWN_THREADS = "trainmaster-"
 MOST_DEPTH, MOST_STACKS = 120, 20_000
 Stack = tuple[str, ...]  # outermost first: the thread, then its functions
 
@@ -59,12 +60,12 @@ class Sampler:
         return Samples(self._stacks, max(1, self._samples))
 
     def _run(self) -> None:
-        ours = threading.get_ident()
+        """Threads of the SDK, this one among them, only wait, and say nothing about the script."""
         while True:
             names = {thread.ident: thread.name for thread in threading.enumerate()}
             for ident, frame in sys._current_frames().items():
-                if ident != ours:
-                    self._count((names.get(ident, "a thread"), *_functions(frame)))
+                if not (name := names.get(ident, "a thread")).startswith(OWN_THREADS):
+                    self._count((name, *_functions(frame)))
             self._samples += 1
             if self._stopping.wait(self._every):
                 return

@@ -147,6 +147,11 @@ def _charts(
     window: curves.Window | None = None,
     groups: Sequence[tuple[Run, ...]] | None = None,
 ) -> list[dict[str, Any]]:
+    if axis.kind == "step" and (sampled := [key for key in keys if names.is_system(key)]):
+        # The steps of what is sampled are seconds of the wall clock.
+        others = [key for key in keys if key not in sampled]
+        drawn = _charts(runs, sampled, curves.axis_of("relative"), columns, window, groups)
+        return drawn + (_charts(runs, others, axis, columns, window, groups) if others else [])
     labels = labels_of(runs)
     lines = curves.curves_of_keys(runs, keys, axis, columns, window)
     if groups is not None:

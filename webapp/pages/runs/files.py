@@ -35,6 +35,7 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Chosen:
     path: str
+    name: str  # the path, once: an artifact of one file is a folder of the same name
     download: str
     preview: Preview
     image: str  # the address of its pixels
@@ -78,8 +79,10 @@ def _line(run: Run, entry: Listed, is_chosen: bool) -> Line:
 
 def _chosen(actor: Actor, run: Run, path: str) -> Chosen:
     size = files.read(actor, run, path, size=0).size
+    folder, _, name = path.rpartition("/")
     return Chosen(
         path,
+        name if folder == name else path,
         reverse("runs:file", args=[run.id, path]),
         previews.preview(path, size, _reader(actor, run, path)),
         reverse("runs:image", args=[run.id, path]),

@@ -59,6 +59,17 @@ class ChartsPart:
         return sum(len(section.charts) for section in self.sections)
 
 
+_ACRONYMS = {
+    "cpu": "CPU",
+    "gpu": "GPU",
+    "rss": "RSS",
+    "sm": "SM",
+    "pcie": "PCIe",
+    "nvlink": "NVLink",
+    "ecc": "ECC",
+}
+
+
 def may_of(actor: Actor, run: Run) -> May:
     team = run.experiment.team_id
     return May(
@@ -99,7 +110,8 @@ def _titled(chart: dict[str, Any], section: str, is_system: bool) -> dict[str, A
     if not is_system:
         return chart
     last = chart["key"].removeprefix(names.SYSTEM).removeprefix(f"{section}/")
-    return chart | {"title": last.replace("_bytes", "").replace("_", " ").capitalize()}
+    words = " ".join(_ACRONYMS.get(word, word) for word in last.replace("_bytes", "").split("_"))
+    return chart | {"title": words[:1].upper() + words[1:]}
 
 
 def sections(keys: Sequence[str], is_system: bool) -> list[tuple[str, Sequence[str]]]:

@@ -31,8 +31,10 @@ function colours() {
     probe.style.color = `var(${name})`;
     return getComputedStyle(probe).color;
   };
-  const found = { hues: HUES.map(read), font: style.getPropertyValue("--font"), text: read("--text"), muted: read("--muted"),
-    line: read("--line"), surface: read("--surface"), accent: read("--accent") };
+  const found = {
+    hues: HUES.map(read), font: style.getPropertyValue("--font"), text: read("--text"), muted: read("--muted"),
+    line: read("--line"), surface: read("--surface"), accent: read("--accent"),
+  };
   probe.remove();
   return found;
 }

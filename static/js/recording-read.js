@@ -36,9 +36,12 @@ export function traceOf(document) {
     name: [processes.get(pid), threads.get(lane) ?? lane].filter(Boolean).join(" · "), bars, depth: nested(bars),
   })).sort((a, b) => b.bars.length - a.bars.length);
   let [from, to] = [Infinity, -Infinity];
-  for (const { bars } of named) for (const { start, end } of bars) [from, to] = [Math.min(from, start), Math.max(to, end)];
+  for (const { start, end } of named.flatMap(({ bars }) => bars)) {
+    [from, to] = [Math.min(from, start), Math.max(to, end)];
+  }
   memory.sort((a, b) => a[0] - b[0]);
-  const sentence = `${((to - from) / 1000).toFixed(1)} ms, ${count.toLocaleString("en")} events in ${named.length} lanes.`;
+  const events = `${count.toLocaleString("en")} events in ${named.length} lanes`;
+  const sentence = `${((to - from) / 1000).toFixed(1)} ms, ${events}.`;
   return { lanes: named, memory, from, to, sentence, unit: "us" };
 }
 
@@ -71,8 +74,10 @@ export function flameOf(text) {
     }
   }
   place(root, 0, 0);
-  const sentence = `${root.count.toLocaleString("en")} stacks of ${root.children.size} threads, the widest first. Select a function to enlarge it.`;
-  return { lanes: [{ name: "Calls, outermost above", bars, depth: deepest + 1 }], from: 0, to: root.count, sentence, unit: "samples" };
+  const stacks = `${root.count.toLocaleString("en")} stacks of ${root.children.size} threads`;
+  const lane = { name: "Calls, outermost above", bars, depth: deepest + 1 };
+  const sentence = `${stacks}, the widest first. Select a function to enlarge it.`;
+  return { lanes: [lane], from: 0, to: root.count, sentence, unit: "samples" };
 }
 
 // Name → its own time and calls over all lanes.

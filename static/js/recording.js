@@ -1,5 +1,5 @@
-// Profiles, memory snapshots and flame graphs of a running script (templates/runs/recording.html): the file is read as data
-// and drawn on a canvas, with a table of its names below. Nothing is loaded from elsewhere.
+// Profiles, memory snapshots and flame graphs of a running script (templates/runs/recording.html): the file is read as
+// data and drawn on a canvas, with a table of its names below. Nothing is loaded from elsewhere.
 //   a trace is {lanes: [{name, depth, bars: [{name, start, end, depth, own}]}], memory: [[us, bytes]], from, to}
 import { drawLanes, drawTooltip, laneHeight, lanesHeight } from "./recording-draw.js";
 import { flameOf, summed, traceOf } from "./recording-read.js";
@@ -102,7 +102,9 @@ class Recording {
   listen() {
     new ResizeObserver(() => this.resize()).observe(this.place);
     let dragged = null;
-    this.place.addEventListener("pointerdown", ({ offsetX }) => (dragged = { x: offsetX, from: this.from, moved: false }));
+    this.place.addEventListener("pointerdown", ({ offsetX }) => {
+      dragged = { x: offsetX, from: this.from, moved: false };
+    });
     this.place.addEventListener("pointermove", ({ offsetX, offsetY }) => {
       if (dragged) {
         dragged.moved ||= Math.abs(offsetX - dragged.x) > 3;
@@ -176,12 +178,14 @@ class Recording {
     const number = (value) => (isFlame ? value.toLocaleString("en") : value.toFixed(value < 10 ? 3 : 1));
     const calls = isFlame ? [] : ["Calls"];
     const head = ["Name", ...calls, `Own ${unit}`, "Share"];
-    if (other) head.push(...calls.map((text) => `${text}, other`), `Own ${unit}, other`, "Share, other", "Change of the share");
+    const ofOther = [...calls, `Own ${unit}`, "Share"].map((text) => `${text}, other`);
+    if (other) head.push(...ofOther, "Change of the share");
     const lines = counted.slice(0, MOST_ROWS).map((row) => {
       const cells = [row.name, ...(isFlame ? [] : [row.calls]), number(row.a), percent(row.a, this.data)];
       if (other) {
         const change = (100 * row.b) / whole(this.other) - (100 * row.a) / whole(this.data);
-        cells.push(...(isFlame ? [] : [row.otherCalls]), number(row.b), percent(row.b, this.other), `${change > 0 ? "+" : ""}${change.toFixed(1)} points`);
+        const points = `${change > 0 ? "+" : ""}${change.toFixed(1)} points`;
+        cells.push(...(isFlame ? [] : [row.otherCalls]), number(row.b), percent(row.b, this.other), points);
       }
       return cells;
     });

@@ -107,7 +107,7 @@ class Memory:
         files = [_exported(self._profiler, stem)]
         if torch.cuda.is_available():
             files.append(stem.with_name(f"{stem.name}.pickle"))
-            torch.cuda.memory._dump_snapshot(str(files[-1]))
+            torch.cuda.memory._dump_snapshot(str(files[-1]))  # type: ignore[no-untyped-call]
             torch.cuda.memory._record_memory_history(enabled=None)
         with gzip.open(files[0], "rt") as source:
             curve = list(_allocated(json.load(source)["traceEvents"]))

@@ -42,7 +42,7 @@ RUN = RunValues(
         " or params.optimizer NOT IN ('sgd')",
         "params.optimizer LIKE 'adam%' and name ILIKE 'BASE_INE%'",
         "tags.mlflow.runName = 'it''s' and tags.`mlflow.runName` != 'x'",
-        "status = 'RUNNING' and attributes.status != 'FINISHED' and user_id = 'alice'",
+        "status = 'RUNNING' and attributes.status != 'FINISHED' and user_id = 'ada'",
         "start_time >= '2026-01-01' and start_time < '2026-01-01T01:00:00+00:00' and start_time = 1767225600000",
         "duration > 60 and archived = false and group IS NULL and end_time is null and tags.stage IS NOT NULL",
         "datasets.name = 'books' and dataset.digest LIKE 'a%' and datasets.context IS NULL",

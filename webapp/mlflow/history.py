@@ -51,11 +51,10 @@ def get(call: Call) -> dict[str, Any]:
             f"Invalid value {size} for parameter 'max_results' supplied. It must be a positive integer."
         )
     start = paging.offset_of(call["page_token"])
-    [row] = _there(call, [run_id]) or [None]
-    if row is None:  # MLflow knows no metric of it, rather than no run
+    if not _there(call, [run_id]):  # MLflow knows no metric of it, rather than no run
         return {}
     end = None if size is None else start + size
-    points, total = metrics.by_time(row.id, call["metric_key"], start, end)
+    points, total = metrics.by_time(run_id, call["metric_key"], start, end)
     token = paging.token_of(end) if end is not None and end < total else None
     return paging.answer("metrics", _rows(points), token)
 

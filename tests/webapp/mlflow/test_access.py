@@ -216,12 +216,17 @@ def test_each_person_gets_what_the_table_says(
 
 
 @pytest.mark.parametrize("path", ["get-history", "get-history-bulk", "get-history-bulk-interval"])
-def test_the_points_of_another_teams_run_are_those_of_no_run(path: str, run_id: str, cast: Cast) -> None:
-    alice, carol = Mlflow(token_of(cast.owner)), Mlflow(token_of(cast.outsider, "nlp"))
-    alice.done("POST", "runs/log-metric", {"run_id": run_id, "key": "loss", "value": 0.5, "timestamp": 1})
-    asked = {"run_id": run_id, "run_ids": run_id, "metric_key": "loss"}
-    assert alice.done("GET", f"metrics/{path}", asked)["metrics"]
-    assert not carol.done("GET", f"metrics/{path}", asked).get("metrics")
+def test_the_points_of_another_teams_run_are_those_of_no_run(
+    path: str, stage: tuple[dict[str, Mlflow], dict[str, str]]
+) -> None:
+    people, ids = stage
+    with transaction.atomic():
+        point = {"run_id": ids["run"], "key": "seen", "value": 0.5, "timestamp": 1}
+        people["owner"].done("POST", "runs/log-metric", point)
+        asked = {"run_id": ids["run"], "run_ids": ids["run"], "metric_key": "seen"}
+        seen = [people[who].done("GET", f"metrics/{path}", asked) for who in ("owner", "outsider")]
+        transaction.set_rollback(True)
+    assert [len(answer.get("metrics", [])) for answer in seen] == [1, 0]
 
 
 def test_every_endpoint_stands_in_the_table() -> None:

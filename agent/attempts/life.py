@@ -15,7 +15,7 @@ from typing import Any
 
 from agent.attempts import records
 from agent.attempts.orders import Orders, orders_of, stop_order, write_orders
-from agent.attempts.phases import LAUNCH, StartPhases
+from agent.attempts.phases import IMAGE, LAUNCH, StartPhases
 from agent.attempts.preparation import Fetch, NodeFacts, PreparationError, prepare
 from agent.attempts.verdict import Verdict
 from agent.attempts.watch import RankWatch
@@ -204,6 +204,9 @@ class AttemptLife:
         tools.pusher.add(self._uplink)
         try:
             order = preparing.result()
+            if order.image:
+                with self._phases.phase(IMAGE):
+                    await asyncio.to_thread(self._launcher.fetch, order)
             with self._phases.phase(LAUNCH):
                 await asyncio.to_thread(self._launcher.start, order)
         except PreparationError as error:

@@ -51,5 +51,7 @@ def write_orders(folder: WorkFolder, orders: Orders) -> None:
         document["stop"] = {"at_ms": stop.at_ms, "deadline_ms": stop.deadline_ms, "reason": stop.reason}
     if orders.profile is not None:
         profile = orders.profile
-        document["profile"] = {"number": profile.number, "steps": profile.steps, "ranks": list(profile.ranks)}
+        document["profile"] = {
+            "number": profile.number, "steps": profile.steps, "ranks": list(profile.ranks), "kind": profile.kind,
+        }  # fmt: skip
     JobPath(folder.path, NAME).replace(json.dumps(document).encode())

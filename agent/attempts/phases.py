@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from platform_core.node.observed import StartPhase
 
-LAUNCH = "launch"  # of a container with the fetch of its image
+IMAGE, LAUNCH = "image", "launch"
 
 
 def _now_ms() -> int:

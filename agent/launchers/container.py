@@ -53,6 +53,9 @@ class ContainerLauncher:
         self._asked: dict[Path, tuple[float, Status]] = {}
         self._lock = threading.Lock()
 
+    def fetch(self, order: LaunchOrder) -> None:
+        self._engine.fetch(order.image)
+
     def start(self, order: LaunchOrder) -> None:
         if not isinstance(self._look(order.folder), NotStarted):
             return

@@ -80,6 +80,9 @@ class Launcher(Protocol):
 
     name: str
 
+    def fetch(self, order: LaunchOrder) -> None:
+        """Brings what the start needs from elsewhere, such as a container image. What is there stays as it is."""
+
     def start(self, order: LaunchOrder) -> None: ...
 
     def poll(self, folder: WorkFolder) -> Status: ...

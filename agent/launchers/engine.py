@@ -12,7 +12,7 @@ from typing import Any
 from agent.launchers.contract import LauncherError
 
 QUICK_SECONDS = 30
-PULL_SECONDS = 3600  # `run` fetches the image first if it is not there
+PULL_SECONDS = 3600  # `run` would fetch an image, too, that went meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,13 @@ class Engine:
     @property
     def is_podman(self) -> bool:
         return "podman" in PurePath(self.program).name
+
+    def fetch(self, image: str) -> None:
+        """Pulls an image that is not there."""
+        try:
+            self._call(["image", "inspect", "--format", "{{.Id}}", image], QUICK_SECONDS)
+        except LauncherError:
+            self._call(["pull", "--quiet", image], PULL_SECONDS)
 
     def run(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         """`environment` holds the values of `--env NAME`; the engine's own settings win."""

@@ -32,6 +32,9 @@ class ProcessLauncher:
         self._cleared: set[Path] = set()  # of what has ended, where nothing is left alive
         self._lock = threading.Lock()
 
+    def fetch(self, order: LaunchOrder) -> None:
+        """Everything is there: the code and the data are in the folder."""
+
     def start(self, order: LaunchOrder) -> None:
         folder = order.folder
         if not isinstance(self.poll(folder), NotStarted):

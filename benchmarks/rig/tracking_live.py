@@ -169,7 +169,7 @@ def platform(*arguments: str) -> Iterator[tuple[PlatformProcess, str]]:
     with (folder / "up.log").open("wb") as log:
         process = PlatformProcess.start(folder / "var", *arguments, output=log)
     try:
-        process.manage("seed_demo", "--slots", "4")
+        process.manage("seed_demo", "--slots", "2")
         yield process, process.manage("token", "bob", "vision", "--name", "bench").split()[-1]
     finally:
         process.stop()

@@ -9,6 +9,17 @@ def is_system(key: str) -> bool:
     return key.startswith((SYSTEM, RANKS))
 
 
+def unit_of(key: str) -> str:
+    """How a chart writes the values: bytes by their name, shares of 1 of what the platform samples as percent."""
+    last = key.rpartition("/")[2]
+    if last == "bytes" or last.endswith("_bytes"):
+        return "bytes"
+    if last.endswith("bytes_per_second"):
+        return "bytes/s"
+    is_share = is_system(key) and (last.endswith(("utilisation", "_share")) or last == "mfu")
+    return "share" if is_share else ""
+
+
 def is_of_rank(key: str) -> bool:
     return key.startswith(RANKS)
 

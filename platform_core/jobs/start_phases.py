@@ -22,6 +22,7 @@ LABELS = {
     "dataset": "Fetch dataset",
     "checkpoint": "Fetch checkpoint",
     "model": "Fetch model",
+    "image": "Fetch image",
     LAUNCH: "Launch",
     PROCESSES: "Processes and imports",
     LOAD: "Load checkpoint",
@@ -29,7 +30,8 @@ LABELS = {
 }
 SPAN_NAMES = {
     QUEUE: "wait in queue", PLACEMENT: "placement", ORDER: "start order", "code": "fetch code",
-    "dataset": "fetch dataset", "checkpoint": "fetch checkpoint", "model": "fetch model", LAUNCH: "launch",
+    "dataset": "fetch dataset", "checkpoint": "fetch checkpoint", "model": "fetch model", "image": "fetch image",
+    LAUNCH: "launch",
     PROCESSES: "start processes", LOAD: "load checkpoint", FIRST_STEP: "first step",
 }  # fmt: skip
 _SERVICES = {

@@ -105,6 +105,39 @@ class Frame:
 
 def gathered(points: Points, series: Places, x: X, frame: Frame) -> Stretches:
     """The points inside their windows as one stretch for each column."""
+    points, series, x, starts = _in_columns(points, series, x, frame)
+    return Stretches(summarise(points, starts), series[starts], *_extents(x, x, starts))
+
+
+def of_points(points: Points, series: Places, x: X, frame: Frame, digits: int = 17) -> list[Bands]:
+    """What `bands` makes of points alone, without the summaries that only blocks need."""
+    points, series, x, starts = _in_columns(points, series, x, frame)
+    if len(starts) == 0:
+        return [Bands() for _ in frame.windows]
+    value = np.ascontiguousarray(points["value"])
+    finite = np.isfinite(value)
+    count = np.diff(starts, append=len(value))
+    there = count if finite.all() else np.add.reduceat(finite.astype(np.int64), starts)
+    low = np.minimum.reduceat(value if there is count else np.where(finite, value, np.inf), starts)
+    high = np.maximum.reduceat(value if there is count else np.where(finite, value, -np.inf), starts)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.add.reduceat(value if there is count else np.where(finite, value, 0.0), starts)
+    last = value[starts + count - 1]
+    known = there > 0
+    columns: tuple[list[Any], ...] = (
+        *(end.tolist() for end in _extents(x, x, starts)),
+        _where(known, rounded(low, digits)),
+        _where(known, rounded(high, digits)),
+        _where(known, rounded(_mean(total, there, low, high), digits)),
+        _where(np.isfinite(last), rounded(last, digits)),
+        count.tolist(),
+        (count - there).tolist(),
+    )
+    return _by_series(columns, series[starts], frame)
+
+
+def _in_columns(points: Points, series: Places, x: X, frame: Frame) -> tuple[Points, Places, X, Places]:
+    """Those inside their windows, column after column, and where each column begins."""
     inside = frame.inside(series, x, x)
     if not inside.all():
         points, series, x = points[inside], series[inside], x[inside]
@@ -112,8 +145,13 @@ def gathered(points: Points, series: Places, x: X, frame: Frame) -> Stretches:
     if (np.diff(place) < 0).any():
         order = np.argsort(place, kind="stable")
         points, series, x, place = points[order], series[order], x[order], place[order]
-    starts = np.flatnonzero(np.diff(place, prepend=-1))
-    return Stretches(summarise(points, starts), series[starts], *_extents(x, x, starts))
+    return points, series, x, np.flatnonzero(np.diff(place, prepend=-1))
+
+
+def _by_series(columns: Sequence[list[Any]], series: Places, frame: Frame) -> list[Bands]:
+    """The columns of all series as the curve of each."""
+    ends = np.searchsorted(series, np.arange(len(frame.windows) + 1)).tolist()
+    return [Bands(*(column[first:end] for column in columns)) for first, end in pairwise(ends)]
 
 
 def bands(stretches: Stretches, frame: Frame, digits: int = 17) -> list[Bands]:
@@ -137,13 +175,12 @@ def bands(stretches: Stretches, frame: Frame, digits: int = 17) -> list[Bands]:
         x_to.tolist(),
         _where(finite, rounded(whole["min"], digits)),
         _where(finite, rounded(whole["max"], digits)),
-        _where(finite, rounded(_mean(whole), digits)),
+        _where(finite, rounded(_mean(whole["sum"], whole["finite"], whole["min"], whole["max"]), digits)),
         _where(np.isfinite(last), rounded(last, digits)),
         whole["count"].tolist(),
         (whole["count"] - whole["finite"]).tolist(),
     )
-    ends = np.searchsorted(drawn.series[order][starts], np.arange(len(frame.windows) + 1)).tolist()
-    return [Bands(*(column[first:end] for column in columns)) for first, end in pairwise(ends)]
+    return _by_series(columns, drawn.series[order][starts], frame)
 
 
 def over_metric(points: Points, other: Points) -> tuple[Points, X]:
@@ -182,11 +219,10 @@ def _extents(x_low: X, x_high: X, starts: Places) -> tuple[X, X]:
     return np.minimum.reduceat(x_low, starts), np.maximum.reduceat(x_high, starts)
 
 
-def _mean(blocks: Blocks) -> npt.NDArray[np.float64]:
+def _mean(total: X, finite: X, low: X, high: X) -> npt.NDArray[np.float64]:
     """The sum may have overflowed; rounding never leads out of the band."""
-    low, high = blocks["min"], blocks["max"]
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = blocks["sum"] / np.maximum(blocks["finite"], 1)
+        mean = total / np.maximum(finite, 1)
         mean = np.where(np.isfinite(mean), mean, low / 2 + high / 2)
     result: npt.NDArray[np.float64] = np.minimum(np.maximum(mean, low), high)
     return result

@@ -80,6 +80,7 @@ class ProfileOrder:
     number: int  # grows with each order; one that was followed is not followed again
     steps: int
     ranks: tuple[int, ...]
+    kind: str = "trace"  # of torch's profiler; or memory, or flame: where the threads are
 
 
 @dataclass(frozen=True, slots=True)

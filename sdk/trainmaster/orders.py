@@ -1,7 +1,7 @@
 """Orders to a running script: `orders.json` in the attempt's work folder, which the agent replaces as a whole.
 
     {"save": 3, "checkpoint_interval_ms": 600000, "stop": {"at_ms", "deadline_ms", "reason"},
-     "profile": {"number": 1, "steps": 20, "ranks": [0]}}
+     "profile": {"number": 1, "steps": 20, "ranks": [0], "kind": "trace"}}
 
 `save` grows with each order to save now; an interval of 0 is the one of the environment.
 """
@@ -29,6 +29,7 @@ class Profile:
     number: int = 0  # 0: none was ordered
     steps: int = 0
     ranks: tuple[int, ...] = ()
+    kind: str = "trace"  # or memory, or flame
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,4 +73,5 @@ def _parse(data: bytes) -> Orders:
 
 
 def _profile(order: dict[str, Any]) -> Profile:
-    return Profile(int(order["number"]), int(order["steps"]), tuple(map(int, order["ranks"])))
+    kind = str(order.get("kind") or "trace")  # agents of before there were kinds name none
+    return Profile(int(order["number"]), int(order["steps"]), tuple(map(int, order["ranks"])), kind)

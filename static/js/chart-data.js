@@ -31,9 +31,17 @@ import { smoothed } from "./chart-smooth.js";
 export const MOST_POINTS = 4000;
 const COLUMNS = ["x", "y", "low", "high", "counts"];
 
+function binary(value) {
+  const power = value ? Math.min(5, Math.max(0, Math.floor(Math.log2(Math.abs(value)) / 10))) : 0;
+  const text = Number((value / 1024 ** power).toPrecision(4)).toLocaleString("en");
+  return `${text} ${["B", "KiB", "MiB", "GiB", "TiB", "PiB"][power]}`;
+}
+
 export function number(value, unit = "") {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (unit === "wait") return value <= 1 ? "at once" : duration(value * 1000);
+  if (unit === "share") return `${Number((100 * value).toPrecision(4))} %`;
+  if (unit === "bytes" || unit === "bytes/s") return binary(value) + unit.slice(5);
   const size = Math.abs(value);
   const text = Number.isInteger(value) || size >= 1000
     ? Math.round(value).toLocaleString("en")

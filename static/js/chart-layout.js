@@ -61,7 +61,8 @@ function line(chart, index, marked) {
   const series = chart.series[index];
   const { name, dash, marker } = styleOf(chart, index);
   return {
-    ...QUIET, x: places(chart, series.x), y: series.y, mode: marked || series.x.length < 2 ? "lines+markers" : "lines",
+    ...QUIET, x: places(chart, series.x), y: series.y,
+    mode: (marked && marker >= 0) || series.x.length < 2 ? "lines+markers" : "lines",
     uid: `line-${index}`, line: { color: colour(name), width: 1.8, dash: DASHES[dash] },
     marker: { color: colour(name), size: 6, symbol: MARKERS[marker], maxdisplayed: series.x.length > 1 ? 7 : 0 },
   };
@@ -158,7 +159,21 @@ function xAxis(chart, range, muted) {
   };
 }
 
+// Round places of the unit that the greatest value has: 0, 128, 256 MiB.
+function byteTicks(chart, range) {
+  const all = chart.series.flatMap(({ y, high }) => [...y, ...(high ?? [])]).filter(Number.isFinite);
+  const lowest = all.reduce((a, b) => Math.min(a, b), Infinity);
+  const [low, high] = range ?? [lowest, all.reduce((a, b) => Math.max(a, b), 1)];
+  const step = 2 ** Math.ceil(Math.log2(Math.max((high - low) / 5, high / 512, 1)));
+  const tickvals = [];
+  for (let at = Math.floor(low / step) * step; at <= high + step / 2 && tickvals.length < 12; at += step) {
+    tickvals.push(at);
+  }
+  return { tickvals, ticktext: tickvals.map((at) => number(at, chart.y.unit)) };
+}
+
 function yAxis(chart, range) {
+  const isBytes = /^bytes/.test(chart.y.unit ?? "") && !chart.y.log;
   const all = chart.series.flatMap((series) => series.y);
   const small = all.every((y) => Math.abs(y ?? 0) < 0.01);
   const waits = { tickvals: WAITS, ticktext: WAITS.map((seconds) => number(seconds, "wait")) };
@@ -171,6 +186,7 @@ function yAxis(chart, range) {
     fixedrange: Boolean(chart.points), ticksuffix: chart.y.unit === "%" ? " %" : "", exponentformat: small ? "e" : "SI",
     ...(narrow ? { dtick: "D2" } : {}), // 1, 2 and 5 are labelled, not each digit
     ...(chart.y.unit === "wait" ? waits : { nticks: 6 }), ...ticks(chart.y),
+    ...(chart.y.unit === "share" ? { tickformat: ",.3~p" } : {}), ...(isBytes ? byteTicks(chart, range) : {}),
   };
 }
 

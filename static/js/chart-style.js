@@ -40,9 +40,19 @@ export function styleOf(chart, index) {
   const { style, came, joined } = chart.series[index];
   if (joined) return { name: "muted", dash: joined === "dot" ? 2 : 0, marker: -1 };
   if (chart.points) return { name: came ? "c1" : "c5", dash: 0, marker: 0 };
+  // Alone there is nothing to be told apart from: dashes would look like missing values.
+  if (style && chart.series.length === 1) return { name: `run-${style.colour + 1}`, dash: 0, marker: -1 };
   if (style) return { name: `run-${style.colour + 1}`, dash: style.dash, marker: style.marker };
   const variant = (index + Math.floor(index / 5)) % 5;
   return { name: `c${(index % 5) + 1}`, dash: variant, marker: variant };
+}
+
+// Empty slots of a list get the line of their run.
+export function fillSwatches(root) {
+  for (const slot of root.querySelectorAll(".swatch-slot:empty")) {
+    const { name, dash, marker } = slot.dataset;
+    slot.append(swatch({ name, dash: Number(dash), marker: Number(marker) }));
+  }
 }
 
 // As the list of runs and the legends show a series.

@@ -3,7 +3,7 @@
 import { axisOf, csv, gapped, grow, prepare, summary, table, tooLong } from "./chart-data.js";
 import { fetchChart } from "./chart-fetch.js";
 import { layout, traces } from "./chart-layout.js";
-import { forgetColours } from "./chart-style.js";
+import { fillSwatches, forgetColours } from "./chart-style.js";
 import { leave, legend, pointAt, valueOf } from "./chart-cursor.js";
 
 const REFETCH_GAP_MS = 5000;
@@ -306,6 +306,7 @@ function restyle() {
 }
 
 function look() {
+  fillSwatches(document);
   for (const [figure, { painted, plot }] of [...known]) {
     if (figure.isConnected) continue;
     near.unobserve(figure);

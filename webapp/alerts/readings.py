@@ -15,11 +15,13 @@ from django.core.cache import cache
 from django.db import connection
 
 from platform_core.alerting.pace import LOOKED_BACK_MS, slowdown_percent
+from platform_core.datasets.staleness import overdue
 from platform_core.service_levels.burning import FAST, SLOW, Burn
 from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS, plural
 from webapp.artifacts import queries as artifacts
 from webapp.base import pulse
 from webapp.checkpoints import measures as checkpoints
+from webapp.datasets import queries as datasets
 from webapp.events import queries as events
 from webapp.jobs import measures as jobs
 from webapp.metrics import queries as metrics
@@ -33,6 +35,7 @@ log = logging.getLogger(__name__)
 URGENT_BELOW = 50  # priorities whose waits count
 LONG_WAIT_MS = 2 * HOUR_MS
 LEAST_ENDED = 10  # fewer jobs or checkpoints in a day make no percentage
+DATA_KEYS = ("ranks/0/data_share",)
 MFU_KEYS = ("ranks/0/mfu", "mfu")  # as the SDK measures it, or as a script logs it
 SAMPLED_WITHIN_MS = 2 * MINUTE_MS
 PACE_SECONDS = 900
@@ -96,6 +99,14 @@ def _mfu(at_ms: int) -> Iterator[Reading]:
             yield Reading(value, job_id, running[job_id].name, running[job_id].team)
 
 
+def _data_throughput(at_ms: int) -> Iterator[Reading]:
+    """By the share of the time that its first rank waits for the loader."""
+    running = {job.id: job for job in jobs.running()}
+    for job_id, series in metrics.summaries(running, DATA_KEYS).items():
+        for summary in series.values():
+            yield Reading(100 * (1 - summary.last), job_id, running[job_id].name, running[job_id].team)
+
+
 def _checkpoint_time(at_ms: int) -> Iterator[Reading]:
     running = {job.id: job for job in jobs.running()}
     for job_id, times in checkpoints.slowdowns(running).items():
@@ -120,6 +131,19 @@ def _queue_wait(at_ms: int) -> Iterator[Reading]:
 def _storage(at_ms: int) -> Iterator[Reading]:
     for team, used in artifacts.uploaded_bytes().items():
         yield Reading(100 * used / settings.TEAM_UPLOAD_LIMIT_BYTES, team, team, team)
+
+
+def _dataset_age(at_ms: int) -> Iterator[Reading]:
+    oldest: dict[str, Reading] = {}
+    for (team, name), created in datasets.version_times().items():
+        intervals = overdue(created, at_ms)
+        if intervals is None or (team in oldest and (oldest[team].value or 0) >= 100 * intervals):
+            continue
+        days = plural((at_ms - max(created)) // DAY_MS, "day")
+        oldest[team] = Reading(
+            100 * intervals, team, team, team, f"the newest version of {name} is {days} old"
+        )
+    yield from oldest.values()
 
 
 def _damaged_files(at_ms: int) -> Iterator[Reading]:
@@ -253,10 +277,12 @@ READS: Mapping[str, Read] = {
     "job.utilisation": _utilisation,
     "job.slowdown": _slowdown,
     "job.mfu": _mfu,
+    "job.data_throughput": _data_throughput,
     "job.checkpoint_time": _checkpoint_time,
     "endpoint.drift": _drift,
     "team.queue_wait": _queue_wait,
     "team.storage": _storage,
+    "team.dataset_age": _dataset_age,
     "team.damaged_files": _damaged_files,
     "cluster.utilisation": _cluster_utilisation,
     "cluster.job_failures": _job_failures,

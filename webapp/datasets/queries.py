@@ -97,6 +97,15 @@ def versions(team: str, name: str) -> list[DatasetSnapshot]:
     return list(rows.order_by("-version"))
 
 
+def version_times() -> dict[tuple[str, str], list[int]]:
+    """(team, name) of each dataset → when its ready versions were made."""
+    times: dict[tuple[str, str], list[int]] = {}
+    rows = DatasetSnapshot.objects.filter(state=READY).values_list("team", "name", "created_ms")
+    for team, name, created_ms in rows:
+        times.setdefault((team, name), []).append(created_ms)
+    return times
+
+
 def snapshots(teams: Iterable[str] | None) -> list[DatasetSnapshot]:
     """Of these teams, and those that a grant in force lets them use; None is every team."""
     rows = DatasetSnapshot.objects.select_related("manifest", "created_by").order_by("-created_ms")

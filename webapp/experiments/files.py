@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Case, Q, QuerySet, When
 
 from platform_core.distribution.content.manifest import FilePart, join
 from platform_core.distribution.content.tiling import check_path
@@ -177,6 +177,17 @@ def handed_over(run_id: str, name: str, most: int) -> bytes | None:
         raise TrainmasterError("request_invalid", what=f"the file {name}", why=why)
     folder = artifact_queries.path_in_store(artifact.manifest.source_url)
     return b"".join(_store().stream_range(f"{folder}/{entries[0]['path']}", 0, size)) if size else b""
+
+
+def handed_over_like(actor: Actor, run: Run, beginning: str, most: int) -> list[tuple[Run, str]]:
+    """Artifacts whose names begin so: of this run, then of the newest other runs of its experiment that have a job."""
+    _require(actor, run, "experiment.view")
+    rows = RunArtifact.objects.filter(
+        run__experiment=run.experiment_id, run__deleted_ms=None, name__startswith=beginning
+    )
+    own_first = Case(When(run=run, then=0), default=1)
+    rows = rows.select_related("run").order_by(own_first, "-run__created_ms", "name")
+    return [(row.run, row.name) for row in rows[:most]]
 
 
 def _handed_over(owner: Owner, path: str) -> tuple[str, int]:

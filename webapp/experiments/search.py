@@ -34,11 +34,13 @@ from platform_core.json_values import storable
 from webapp.experiments.models import Run
 from webapp.metrics import queries as metrics
 
+_OWNER = "(SELECT username FROM accounts_user WHERE accounts_user.id = experiments_run.owner_id)"
 _COLUMNS = {
     "name": "experiments_run.name",
     "run_id": "experiments_run.id",
     "state": "experiments_run.state",
-    "owner": "(SELECT username FROM accounts_user WHERE accounts_user.id = experiments_run.owner_id)",
+    "owner": _OWNER,
+    "user": f"coalesce(nullif(experiments_run.lineage ->> 'user', ''), {_OWNER})",
     "group": "nullif(experiments_run.\"group\", '')",
     "parent": "experiments_run.parent_id",
     "source": "experiments_run.source",
@@ -55,6 +57,11 @@ _COLUMNS = {
     },
     "gpu_hours": "(experiments_run.gpu_ms::float8 / 3600000)",
     "cost": "(experiments_run.micro_dollars::float8 / 1000000)",
+}
+_TAGS_OF_COLUMNS = {
+    "mlflow.runName": "experiments_run.name",
+    "mlflow.note.content": "nullif(experiments_run.description, '')",
+    "mlflow.parentRunId": "experiments_run.parent_id",
 }
 _STATISTICS = {FieldKind.METRIC: "last", FieldKind.LOWEST: "min", FieldKind.HIGHEST: "max"}  # of a series
 _IS_NUMERIC = f"~ '^{NUMERIC.pattern}$'"
@@ -121,10 +128,19 @@ def _comparison(comparison: Comparison) -> Sql:
         case FieldKind.PARAMETER:
             return _of_parameter(comparison)
         case FieldKind.TAG:
-            return _plain("(experiments_run.tags ->> %s)", [name], comparison)
+            value, parameters = _tag(name)
+            return _plain(value, parameters, comparison)
         case FieldKind.DATASET:
             return _of_datasets(comparison)
     return _plain(_COLUMNS[name], [], comparison)
+
+
+def _tag(name: str) -> Sql:
+    """Its value. What MLflow keeps as tags and we as columns counts as the columns have it."""
+    value = "(experiments_run.tags ->> %s)"
+    if name in _TAGS_OF_COLUMNS:
+        return f"coalesce({_TAGS_OF_COLUMNS[name]}, {value})", [name]
+    return value, [name]
 
 
 def _plain(value: str, parameters: list[Any], comparison: Comparison) -> Sql:
@@ -259,8 +275,8 @@ def _sort_keys(place: int, key: OrderKey) -> list[_SortKey]:
             _SortKey(name, _raw(text, [field.name], TextField()), key.descending, number=False),
         ]
     if field.kind is FieldKind.TAG:
-        value = _raw("experiments_run.tags ->> %s", [field.name], TextField())
-        return [_SortKey(name, value, key.descending, number=False)]
+        tag, parameters = _tag(field.name)
+        return [_SortKey(name, _raw(tag, parameters, TextField()), key.descending, number=False)]
     if field.kind is FieldKind.DATASET:
         first = f"(SELECT min({_OF_DATASETS[field.name]}) FROM {_DATASETS})"  # noqa: S608 - our own text
         return [_SortKey(name, _raw(first, [], TextField()), key.descending, number=False)]

@@ -322,3 +322,4 @@ class ProfileOrder(models.Model):
     number = models.PositiveIntegerField(help_text="grows with each order")
     steps = models.PositiveIntegerField()
     ranks = models.JSONField()
+    kind = models.CharField(max_length=10, default="trace")

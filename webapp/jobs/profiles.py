@@ -17,43 +17,58 @@ from webapp.nodes import services as clusters
 from webapp.sockets import services as sockets
 
 STEPS, MOST_STEPS, MOST_RANKS = 20, 200, 16
+KINDS = {
+    "trace": "profile",
+    "memory": "memory",
+    "flame": "flame",
+}  # and what the names of its files begin with
 
 
-def order(actor: Actor, job_id: str, steps: int = STEPS, ranks: Sequence[int] = (0,)) -> Order:
-    """Asks these ranks of a running job to record their next steps."""
+def order(
+    actor: Actor, job_id: str, steps: int = STEPS, ranks: Sequence[int] = (0,), kind: str = "trace"
+) -> Order:
+    """Asks these ranks of a running job to record their next steps. Raises request_invalid."""
     with transaction.atomic():
         job = Job.objects.select_for_update(of=("self",)).filter(id=job_id).select_related("user").first()
         if job is None:
             raise TrainmasterError("not_found", what=f"job {job_id}")
         permissions.require(actor, "job.cancel", job.team_id, owner=job.user.username)
-        _require_sensible(job, steps, ranks)
+        _require_sensible(job, steps, ranks, kind)
         attempt = Attempt.objects.get(job=job, number=job.attempt)
         row, is_new = ProfileOrder.objects.get_or_create(
-            attempt=attempt, defaults={"number": 1, "steps": steps, "ranks": sorted(set(ranks))}
+            attempt=attempt, defaults={"number": 1, "steps": steps, "ranks": sorted(set(ranks)), "kind": kind}
         )
         if not is_new:
-            row.number, row.steps, row.ranks = row.number + 1, steps, sorted(set(ranks))
-            row.save(update_fields=["number", "steps", "ranks"])
+            row.number, row.steps, row.ranks, row.kind = row.number + 1, steps, sorted(set(ranks)), kind
+            row.save(update_fields=["number", "steps", "ranks", "kind"])
         clusters.touch(
             Member.objects.filter(attempt=attempt, drained=False).values_list("node_id", flat=True)
         )
-        cause = f"{steps} steps of rank {', '.join(map(str, row.ranks))}"
+        cause = f"{kind} of {steps} steps of rank {', '.join(map(str, row.ranks))}"
         events.record(
             "ProfileOrdered", f"job:{job.id}", actor=actor.name, team=job.team_id, cause=cause,
             data={"name": job.name, "state": job.state, "attempt": attempt.number}, notify=(f"jobs:{job.team_id}",),
         )  # fmt: skip
     sockets.publish(f"job:{job_id}")
-    return Order(row.number, row.steps, tuple(row.ranks))
+    return _value(row)
 
 
 def ordered(attempt_ids: Collection[str]) -> dict[str, Order]:
     """By attempt, the last order."""
     rows = ProfileOrder.objects.filter(attempt__in=attempt_ids)
-    return {row.attempt_id: Order(row.number, row.steps, tuple(row.ranks)) for row in rows}
+    return {row.attempt_id: _value(row) for row in rows}
 
 
-def _require_sensible(job: Job, steps: int, ranks: Sequence[int]) -> None:
+def _value(row: ProfileOrder) -> Order:
+    return Order(row.number, row.steps, tuple(row.ranks), row.kind)
+
+
+def _require_sensible(job: Job, steps: int, ranks: Sequence[int], kind: str) -> None:
     why = ""
+    if kind not in KINDS:
+        raise TrainmasterError(
+            "request_invalid", what="kind", why=f"{kind[:40]!r} is none of {', '.join(KINDS)}"
+        )
     if job.state not in (JobState.RUNNING, JobState.CHECKPOINTING) or job.stop != "none":
         state = "is being stopped" if job.stop != "none" else f"is {job.state}"
         why = f"the job {state}; it must be running"

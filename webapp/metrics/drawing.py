@@ -117,6 +117,8 @@ def _over_time(series: Sequence[int], frame: Frame, wall: bool, digits: int) -> 
     if coarse.any():
         points, of_series = _points([row[1] for row in found], owners, sizes, coarse)
         x = np.ascontiguousarray(points["at_ms" if wall else "step"])
+        if coarse.all():
+            return pixels.of_points(points, of_series, x, frame, digits)
         stretches = pixels.beside(stretches.where(~coarse), pixels.gathered(points, of_series, x, frame))
     return pixels.bands(stretches, frame, digits)
 

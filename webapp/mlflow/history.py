@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from webapp.experiments.models import Run
 from webapp.metrics import queries as metrics
 from webapp.metrics.values import Points
 from webapp.mlflow import limits, paging, runs, shapes
 from webapp.mlflow.endpoint import Call
-from webapp.mlflow.errors import invalid
+from webapp.mlflow.errors import MlflowError, invalid
 
 MOST_BULK = 25_000
 MOST_RUNS = 100
@@ -50,9 +51,10 @@ def get(call: Call) -> dict[str, Any]:
             f"Invalid value {size} for parameter 'max_results' supplied. It must be a positive integer."
         )
     start = paging.offset_of(call["page_token"])
-    row = runs.find(call, run_id)
+    if not _there(call, [run_id]):  # MLflow knows no metric of it, rather than no run
+        return {}
     end = None if size is None else start + size
-    points, total = metrics.by_time(row.id, call["metric_key"], start, end)
+    points, total = metrics.by_time(run_id, call["metric_key"], start, end)
     token = paging.token_of(end) if end is not None and end < total else None
     return paging.answer("metrics", _rows(points), token)
 
@@ -66,10 +68,22 @@ def bulk(call: Call) -> dict[str, Any]:
         raise invalid("GetMetricHistoryBulk request must specify a metric_key.")
     size = min(max(call["max_results"] or MOST_BULK, 1), MOST_BULK)
     rows: list[dict[str, Any]] = []
-    for run_id in sorted({runs.find(call, run_id).id for run_id in run_ids}):
+    for run_id in sorted({row.id for row in _there(call, run_ids)}):
         points, _ = metrics.by_time(run_id, call["metric_key"], 0, size - len(rows))
         rows += _rows(points, run_id=run_id)
     return {"metrics": rows}
+
+
+def _there(call: Call, run_ids: list[str]) -> list[Run]:
+    """Those of the runs that there are for the caller."""
+    found = []
+    for run_id in run_ids:
+        try:
+            found.append(runs.find(call, run_id))
+        except MlflowError as error:
+            if error.code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+    return found
 
 
 def _require_few(run_ids: list[str], sentence: str) -> None:
@@ -92,7 +106,7 @@ def bulk_interval(call: Call) -> dict[str, Any]:
             f"end_step must be greater than start_step. Found start_step={first} and end_step={last}."
         )
     rows: list[dict[str, Any]] = []
-    for row in [runs.find(call, run_id) for run_id in call["run_ids"]]:
+    for row in _there(call, call["run_ids"]):
         points = in_window(row.id, call["metric_key"], first, last)
         rows += _rows(points, _spread(len(points.steps), size or MOST_A_RUN), run_id=row.id)
     return {"metrics": rows} if rows else {}

@@ -171,7 +171,10 @@ def log_inputs(call: Call) -> dict[str, Any]:
         dataset = given["dataset"]
         for field, limit in DATASET_LIMITS.items():
             limits.length(field, dataset[field], limit)
-        tags = {tag["key"] or "": (tag["value"] or "")[:500] for tag in given["tags"]}
+        for tag in given["tags"]:
+            limits.length("key", tag["key"], limits.MAX_INPUT_TAG_KEY)
+            limits.length("value", tag["value"], limits.MAX_INPUT_TAG)
+        tags = {tag["key"] or "": tag["value"] or "" for tag in given["tags"]}
         datasets.append({**{field: dataset[field] or "" for field in DATASET_LIMITS}, "tags": tags})
     models = [(model["model_id"], 0) for model in call["models"]]
     services.log_inputs(call.actor, row, datasets, models)

@@ -189,6 +189,11 @@ class Chargeback(APIView):
 
 
 class NewProfile(serializers.Serializer[Any]):
+    kind = serializers.ChoiceField(
+        sorted(profiles.KINDS),
+        default="trace",
+        help_text="trace of torch's profiler; memory: each allocation; flame: where the threads are",
+    )
     steps = serializers.IntegerField(min_value=1, max_value=profiles.MOST_STEPS, default=profiles.STEPS)
     ranks = serializers.ListField(
         child=serializers.IntegerField(min_value=0, max_value=1_000_000),
@@ -199,8 +204,9 @@ class NewProfile(serializers.Serializer[Any]):
 
 
 class ProfileOut(serializers.Serializer[Any]):
+    kind = serializers.ChoiceField(sorted(profiles.KINDS))
     number = serializers.IntegerField(
-        help_text="Its trace becomes the artifact profile-NUMBER-rank-RANK.json.gz."
+        help_text="Its file becomes the artifact profile-NUMBER-rank-RANK.json.gz, or memory-… or flame-…."
     )
     steps = serializers.IntegerField()
     ranks = serializers.ListField(child=serializers.IntegerField())

@@ -21,6 +21,7 @@ from webapp.artifacts.services import UPLOAD_KINDS
 from webapp.datasets.models import STATES as SNAPSHOT_STATES
 from webapp.deployments.delivery.planning import STRATEGIES
 from webapp.jobs.models import Hang
+from webapp.jobs.profiles import KINDS as PROFILE_KINDS
 from webapp.registry.models import STAGES
 
 JobState = list(states.JobState)
@@ -37,6 +38,7 @@ TrialState = list(sweep_states.TrialState)
 RolloutState = list(rollout_states.RolloutState)
 WorkerState = ["idle", "receiving", "verifying", "complete", "failed"]
 DistributionStrategy = STRATEGIES
+ProfileKind = sorted(PROFILE_KINDS)
 DryRunOutcome = ["starts", "waits", "refused"]
 TeamRole = Role.choices
 UploadKind = UPLOAD_KINDS

@@ -115,6 +115,14 @@ class NewRun(serializers.Serializer[Any]):
     tags = serializers.DictField(required=False)
     started_ms = serializers.IntegerField(min_value=0, max_value=1 << 53, required=False)
 
+    def validate_experiment(self, value: str) -> str:
+        """A number would make an experiment of that name, where one with that id was meant."""
+        if not isinstance(self.initial_data.get("experiment"), str):
+            raise serializers.ValidationError(
+                "It is a name; give the number of an experiment as experiment_id."
+            )
+        return value
+
 
 class RunChange(serializers.Serializer[Any]):
     name = _name(fields.MAX_RUN_NAME)

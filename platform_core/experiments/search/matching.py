@@ -75,7 +75,9 @@ def _values(comparison: Comparison, run: RunValues) -> list[Any]:
             return [run.tags.get(name)]
         case FieldKind.DATASET:
             return [dataset.get(name) for dataset in run.datasets]
-    return [run.attributes.get(name) or None if name in ("group", "owner") else run.attributes.get(name)]
+    return [
+        run.attributes.get(name) or None if name in ("group", "owner", "user") else run.attributes.get(name)
+    ]
 
 
 def _compare(comparison: Comparison, value: Any) -> bool:

@@ -13,6 +13,11 @@ from trainmaster.cli.jobs import jobs
 from trainmaster.cli.runs import runs
 from trainmaster.cli.session import connect
 
+FILES = {
+    "trace": "profile-{number}-rank-{rank}.json.gz",
+    "memory": "memory-{number}-rank-{rank}.json.gz",
+    "flame": "flame-{number}-rank-{rank}.folded.txt",
+}
 _PARTS = ("compute", "communication", "data", "checkpoint", "evaluation")
 
 
@@ -44,22 +49,27 @@ def efficiency(run: str, as_json: bool) -> None:
 
 
 @jobs.command(
-    help=f"""Record the next steps of a running job with torch's profiler, without a restart.
+    help=f"""Record the next steps of a running job, without a restart.
+
+    A trace of torch's profiler, its memory, or a flame graph of where its threads are. The page of the job shows
+    it under Artifacts.
 
     {references.HELP}"""
 )
 @click.argument("job", type=references.JOB)
 @click.option("--steps", default=20, show_default=True, type=click.IntRange(1, 200), help="Steps to record.")
 @click.option("--rank", "ranks", multiple=True, default=[0], show_default=True, help="Rank; may be repeated.")
-def profile(job: str, steps: int, ranks: Sequence[int]) -> None:
+@click.option(
+    "--kind", default="trace", show_default=True, type=click.Choice(sorted(FILES)), help="What to record."
+)
+def profile(job: str, steps: int, ranks: Sequence[int], kind: str) -> None:
     with connect() as client:
         job_id = references.job_id(client, job)
-        body = {"steps": steps, "ranks": list(ranks)}
+        body = {"steps": steps, "ranks": list(ranks), "kind": kind}
         found: Any = client.call("POST", f"training-jobs/{job_id}/profile", json=body)
     for rank in found["ranks"]:
-        click.echo(
-            f"Rank {rank} records {found['steps']} steps: artifact profile-{found['number']}-rank-{rank}.json.gz"
-        )
+        file = FILES[kind].format(number=found["number"], rank=rank)
+        click.echo(f"Rank {rank} records {found['steps']} steps: artifact {file}")
 
 
 def _percent(share: float | None) -> str:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from trainmaster.efficiency import hooks
 from trainmaster.efficiency.meter import Meter
-from trainmaster.efficiency.profiling import Profiler, Recorded
+from trainmaster.efficiency.profiling import Profiler
+from trainmaster.efficiency.recorders import Recorded
 from trainmaster.environment import JobEnvironment
 from trainmaster.values import RichValue, Table
-
-_COLUMNS = ("name", "kind", "calls", "milliseconds", "share of the time")
 
 
 class Measures:
@@ -40,26 +38,14 @@ class Measures:
         self._tell("system", step=self._now_ms() // 1000, values=values)
 
     def _profiled(self, recorded: Recorded) -> None:
+        for file in recorded.files:
+            self._tell("artifact", name=file.name, path=f"{file.parent.name}/{file.name}")
+        self._log_rich(
+            self._step, f"{recorded.stem}/rank-{self._rank}", [Table(recorded.columns, recorded.rows)]
+        )
         found = recorded.summary
-        name = recorded.trace.name
-        self._tell("artifact", name=name, path=f"{recorded.trace.parent.name}/{name}")
-        parts = ("compute", "communication", "copies", "idle", "waiting", "data")
-        rows: list[Sequence[Any]] = [
-            (f"all: {part}", part, "", round(share * found.wall_us / 1000, 3), round(share, 4))
-            for part in parts
-            for share in (getattr(found, part),)
-        ]
-        rows += [
-            (
-                line.name[:200],
-                line.kind.value,
-                line.calls,
-                round(line.us / 1000, 3),
-                round(line.us / found.wall_us, 4),
-            )
-            for line in found.lines
-        ]
-        self._log_rich(self._step, f"profile/rank-{self._rank}", [Table(_COLUMNS, rows)])
+        if found is None:
+            return
         values = {"communication_share": found.communication}
         if hooks.device_name():
             values |= {

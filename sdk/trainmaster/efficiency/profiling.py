@@ -1,45 +1,17 @@
-"""Profiles that the platform orders of a running script, recorded by torch's profiler between two of its steps."""
+"""Recordings that the platform orders of a running script, made between two of its steps: a trace of torch's profiler,
+its memory, or a flame graph of where its threads are."""
 
 from __future__ import annotations
 
-import gzip
-import shutil
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
 
-from platform_core.efficiency.profiles import Kind, Span, Summary, kind_of_kernel, summary
+from trainmaster.efficiency.recorders import Recorded, Recorder, recorder_of
 from trainmaster.orders import OrdersFile, Profile
 
 LOOK_SECONDS = 0.5
-_WAITS = (
-    "cudaDeviceSynchronize",
-    "cudaStreamSynchronize",
-    "cudaEventSynchronize",
-    "aten::item",
-    "aten::_local_scalar_dense",
-)
-_DATA = ("enumerate(DataLoader)",)
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """`trace` is a file of Chrome's trace format, compressed."""
-
-    number: int
-    trace: Path
-    summary: Summary
-
-
-class _Torch(Protocol):
-    def start(self) -> None: ...
-    def stop(self) -> None: ...
-    def export_chrome_trace(self, path: str) -> None: ...
-    def events(self) -> Any: ...
 
 
 class Profiler:
@@ -58,10 +30,10 @@ class Profiler:
         self._done, self._warn, self._clock = done, warn, clock
         self._look_at = 0.0
         self._followed: int | None = None  # number of the last order
-        self._recording: tuple[Profile, _Torch, int, float] | None = None
+        self._recording: tuple[Profile, Recorder, int, float] | None = None
 
     def step(self, step: int) -> None:
-        """Never raises: a profile that cannot be made costs a sentence in the log."""
+        """Never raises: a recording that cannot be made costs a sentence in the log."""
         if self._folder is None:
             return
         try:
@@ -81,61 +53,22 @@ class Profiler:
         self._followed = order.number
         if self._rank not in order.ranks or threading.current_thread() is not threading.main_thread():
             return
-        if "torch" not in sys.modules:
-            self._warn("a profile was ordered, but the script does not use torch")
+        recorder, why = recorder_of(order.kind)
+        if recorder is None:
+            self._warn(why)
             return
-        profiler = _profiler()
-        profiler.start()
-        self._recording = order, profiler, step, time.perf_counter()
+        recorder.start()
+        self._recording = order, recorder, step, time.perf_counter()
 
     def _go_on(self, step: int) -> None:
         assert self._recording is not None
         assert self._folder is not None
-        order, profiler, began, at = self._recording
-        if step - began < order.steps:
+        order, recorder, began, at = self._recording
+        seconds = time.perf_counter() - at
+        if step - began < order.steps or seconds < recorder.least_seconds:
             return
         self._recording = None
-        wall_us = (time.perf_counter() - at) * 1e6
-        profiler.stop()
-        name = f"profile-{order.number}-rank-{self._rank}.json"
-        plain = self._folder / "artifacts" / f".writing-{name}"
-        plain.parent.mkdir(parents=True, exist_ok=True)
-        profiler.export_chrome_trace(str(plain))
-        trace = plain.with_name(f"{name}.gz")
-        with open(plain, "rb") as source, gzip.open(trace, "wb", compresslevel=4) as target:
-            shutil.copyfileobj(source, target)
-        plain.unlink()
-        spans = list(_spans(profiler.events()))
-        first = min((span.start for span in spans), default=0.0)
-        self._done(Recorded(order.number, trace, summary(spans, first, first + wall_us, step - began)))
-
-
-def _profiler() -> _Torch:
-    import torch
-    from torch.profiler import ProfilerActivity, profile
-
-    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if torch.cuda.is_available() else [])
-    made: _Torch = profile(activities=activities, acc_events=True)
-    return made
-
-
-def _spans(events: Any) -> Iterator[Span]:
-    """Kernels where there is a GPU, else operators, which may lie inside each other."""
-    listed = list(events)
-    on_device = any("CUDA" in str(event.device_type) for event in listed)
-    for event in listed:
-        start, end, name = float(event.time_range.start), float(event.time_range.end), str(event.name)
-        if name.startswith("ProfilerStep"):
-            continue
-        if name.startswith(_DATA):
-            yield Span("DataLoader", Kind.DATA, start, end)
-        elif "CUDA" in str(event.device_type):
-            yield Span(name, kind_of_kernel(name), start, end)
-        elif name in _WAITS:
-            if on_device:
-                yield Span(name, Kind.WAIT, start, end)
-        elif kind_of_kernel(name) is Kind.COMMUNICATION:
-            if not on_device:
-                yield Span(name, Kind.COMMUNICATION, start, end)
-        elif not on_device and name.startswith("aten::"):
-            yield Span(name, Kind.COMPUTE, start, end, float(event.self_cpu_time_total))
+        folder = self._folder / "artifacts"
+        folder.mkdir(parents=True, exist_ok=True)
+        stem = folder / f"{recorder.stem}-{order.number}-rank-{self._rank}"
+        self._done(recorder.finish(stem, step - began, seconds))

@@ -65,4 +65,4 @@ def _content(server: MlflowServer, run_id: str, keys: list[str]) -> Iterator[Con
 
 
 def _milliseconds(value: Any) -> int | None:
-    return int(value) if value else None
+    return max(0, int(value)) if value else None  # MLflow takes times from before 1970

@@ -1,4 +1,4 @@
-"""A container engine without containers: `run`, `inspect`, `stop`, `kill` and `rm` as Docker's command line does them.
+"""A container engine without containers: `pull`, `image`, `run`, `inspect`, `stop`, `kill`, `rm`, as Docker does them.
 
 It runs the command on this machine, with the mounted folders under their real paths. What it keeps of a real engine:
 names are unique, the container outlives its starter, its processes die together, `inspect` tells how it ended,
@@ -33,9 +33,9 @@ WITH_VALUE = {
 def main() -> None:
     command, words = sys.argv[2], sys.argv[3:]
     options, rest = parse(words)
-    {"run": run, "inspect": inspect, "stop": stop, "kill": kill, "rm": remove, "keep": keep}[command](
-        options, rest
-    )
+    verbs = {"run": run, "inspect": inspect, "stop": stop, "kill": kill, "rm": remove, "keep": keep}
+    verbs |= {"pull": pull, "image": inspect_image}
+    verbs[command](options, rest)
 
 
 def parse(words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
@@ -49,6 +49,20 @@ def parse(words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
 def fail(sentence: str) -> None:
     print(f"Error response from daemon: {sentence}", file=sys.stderr)
     sys.exit(1)
+
+
+def pull(options: dict[str, list[str]], rest: list[str]) -> None:
+    if rest[0] == "missing:latest":
+        fail("pull access denied for missing, repository does not exist")
+    STATE.mkdir(exist_ok=True)
+    with (STATE.parent / "pulled").open("a") as pulled:
+        pulled.write(f"{rest[0]}\n")
+
+
+def inspect_image(options: dict[str, list[str]], rest: list[str]) -> None:
+    pulled = STATE.parent / "pulled"
+    if not (pulled.exists() and rest[-1] in pulled.read_text().split()):
+        fail(f"No such image: {rest[-1]}")
 
 
 def run(options: dict[str, list[str]], rest: list[str]) -> None:

@@ -24,7 +24,7 @@ RUN = RunValues(
     parameters={"lr": 0.001, "depth": 3, "optimizer": "adamw", "text_rate": "1e-3", "amp": True, "layers": [1, 2]},
     tags={"stage": "prod", "mlflow.runName": "it's"},
     attributes={
-        "name": "baseline 3", "run_id": "a" * 32, "state": "running", "owner": "alice", "group": "",
+        "name": "baseline 3", "run_id": "a" * 32, "state": "running", "owner": "alice", "user": "ada", "group": "",
         "start_time": 1_767_225_600_000, "duration": 90.0, "archived": False,
     },
     datasets=[{"name": "stdlib", "digest": "abc"}, {"name": "books"}],
@@ -42,7 +42,7 @@ RUN = RunValues(
         " or params.optimizer NOT IN ('sgd')",
         "params.optimizer LIKE 'adam%' and name ILIKE 'BASE_INE%'",
         "tags.mlflow.runName = 'it''s' and tags.`mlflow.runName` != 'x'",
-        "status = 'RUNNING' and attributes.status != 'FINISHED' and user_id = 'alice'",
+        "status = 'RUNNING' and attributes.status != 'FINISHED' and user_id = 'ada'",
         "start_time >= '2026-01-01' and start_time < '2026-01-01T01:00:00+00:00' and start_time = 1767225600000",
         "duration > 60 and archived = false and group IS NULL and end_time is null and tags.stage IS NOT NULL",
         "datasets.name = 'books' and dataset.digest LIKE 'a%' and datasets.context IS NULL",

@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_core.metrics import bands as module
-from platform_core.metrics.bands import Bands, Frame, Stretches, bands, beside, gathered, over_metric
+from platform_core.metrics.bands import (
+    Bands,
+    Frame,
+    Stretches,
+    bands,
+    beside,
+    gathered,
+    of_points,
+    over_metric,
+)
 from platform_core.metrics.blocks import summarise
 from platform_core.metrics.points import Points, merged, points
 
@@ -56,6 +65,19 @@ def test_each_column_is_what_its_points_say(
     results = drawn([series(rows) for rows, _ in curves], [window for _, window in curves], columns, block)
     for (rows, window), result in zip(curves, results, strict=True):
         agrees(dict(rows), window, columns, result)
+
+
+@given(
+    st.lists(st.tuples(SERIES, WINDOWS), min_size=1, max_size=3), st.integers(1, 30), st.sampled_from([4, 17])
+)
+def test_points_alone_give_what_their_stretches_would(
+    curves: list[tuple[list[tuple[int, float]], tuple[int, int]]], columns: int, digits: int
+) -> None:
+    parts = [series(rows) for rows, _ in curves]
+    frame = Frame([window for _, window in curves], columns)
+    points, numbers = np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    given_ones = (points, numbers, points["step"], frame)
+    assert of_points(*given_ones, digits) == bands(gathered(*given_ones), frame, digits)
 
 
 def agrees(known: dict[int, float], window: tuple[int, int], columns: int, result: Bands) -> None:

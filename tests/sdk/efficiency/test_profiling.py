@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -14,9 +15,12 @@ from trainmaster.run import Run
 Make = Callable[..., Run]
 
 
-def order(tmp_path: Path, number: int, steps: int = 3, ranks: tuple[int, ...] = (0,)) -> None:
+def order(
+    tmp_path: Path, number: int, steps: int = 3, ranks: tuple[int, ...] = (0,), kind: str = "trace"
+) -> None:
     new = tmp_path / "attempt" / "orders.new"
-    new.write_text(json.dumps({"save": 0, "profile": {"number": number, "steps": steps, "ranks": ranks}}))
+    profile = {"number": number, "steps": steps, "ranks": ranks, "kind": kind}
+    new.write_text(json.dumps({"save": 0, "profile": profile}))
     os.replace(new, tmp_path / "attempt" / "orders.json")
 
 
@@ -65,3 +69,55 @@ def test_a_profile_that_fails_costs_a_sentence_and_not_the_training(on_a_node: M
     order(tmp_path, 1, steps=1)
     train(run, 1, 4)
     assert not events(tmp_path / "attempt" / "spool" / "rank-0.jsonl", "artifact")
+
+
+def test_a_memory_snapshot_has_the_curve_of_the_allocations_and_a_table(
+    on_a_node: Make, tmp_path: Path
+) -> None:
+    run = on_a_node()
+    train(run, 1, 2)
+    order(tmp_path, 1, kind="memory")
+    train(run, 3, 6)
+    spool = tmp_path / "attempt" / "spool" / "rank-0.jsonl"
+    [artifact] = events(spool, "artifact")
+    assert artifact["name"] == "memory-1-rank-0.json.gz"
+    trace = json.loads(gzip.decompress((tmp_path / "attempt" / artifact["path"]).read_bytes()))
+    assert any(event.get("name") == "[memory]" for event in trace["traceEvents"])
+    [table] = events(spool, "value")
+    assert table["key"] == "memory/rank-0"
+    rows = {row[0]: row[2] for row in table["document"]["rows"]}
+    assert rows["all: CPU at most"] >= rows["all: CPU at first"]
+
+
+def test_a_flame_graph_names_the_function_that_takes_the_time(on_a_node: Make, tmp_path: Path) -> None:
+    run = on_a_node()
+    order(tmp_path, 1, steps=1, kind="flame")
+    train(run, 1, 1)
+    recorder = run.measures._profiler._recording
+    assert recorder is not None
+    recorder[1].least_seconds = 0.0
+    spun = spin_until(recorder[1])
+    train(run, 2, 2)
+    spool = tmp_path / "attempt" / "spool" / "rank-0.jsonl"
+    [artifact] = events(spool, "artifact")
+    assert artifact["name"] == "flame-1-rank-0.folded.txt"
+    lines = (tmp_path / "attempt" / artifact["path"]).read_text().splitlines()
+    assert any(line.startswith("MainThread;") and ";spin_until (" in line for line in lines)
+    assert spun > 0
+    [table] = events(spool, "value")
+    assert table["key"] == "flame/rank-0"
+
+
+def spin_until(recorder: Any) -> int:
+    """Works in this function until it was seen here."""
+    turns = 0
+    while not any(":".join(stack).count("spin_until") for stack in list(recorder._sampler._stacks)):
+        turns += 1
+    return turns
+
+
+def test_an_order_of_an_unknown_kind_costs_a_sentence(on_a_node: Make, tmp_path: Path) -> None:
+    run = on_a_node()
+    order(tmp_path, 1, kind="x-ray")
+    train(run, 1, 4)
+    assert not (tmp_path / "attempt" / "artifacts").exists()

@@ -19,11 +19,13 @@ from tests.webapp.alerts.proving import PROVEN, Clock, proves, state
 from tests.webapp.jobs.conftest import say, tick
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
+from webapp.alerts import readings
 from webapp.alerts.models import Alert
 from webapp.artifacts.models import Manifest, Upload
 from webapp.base import pulse
 from webapp.base.models import Lease
 from webapp.checkpoints.models import Checkpoint
+from webapp.datasets.models import DatasetSnapshot
 from webapp.events import services as events
 from webapp.experiments import services as experiments
 from webapp.experiments.services import Point
@@ -106,6 +108,28 @@ def test_mfu_of_a_job(running: Job, clock: Clock) -> None:
         return lambda at: experiments.ingest(running.id, 1, [Point("ranks/0/mfu", at // 1000, value, at)])
 
     proves("job_low_mfu", clock, reports(0.2), reports(0.5))
+
+
+def test_data_that_comes_slower_than_the_job_computes(running: Job, clock: Clock) -> None:
+    def waits(share: float) -> Callable[[int], object]:
+        point = "ranks/0/data_share"
+        return lambda at: experiments.ingest(running.id, 1, [Point(point, at // 1000, share, at)])
+
+    proves("job_data_starved", clock, waits(0.3), waits(0.05))
+
+
+def test_a_dataset_that_is_renewed_no_more(vision: Team, owner: User, clock: Clock) -> None:
+    def renewed(at: int) -> DatasetSnapshot:
+        number = DatasetSnapshot.objects.count() + 1
+        return DatasetSnapshot.objects.create(
+            id=f"ds-{number}", team=vision, name="clicks", version=number, created_ms=at, created_by=owner
+        )
+
+    for days in (40, 38, 36):
+        renewed(clock.now - days * DAY_MS)
+    [reading] = readings.take(clock.now, ["team.dataset_age"])["team.dataset_age"] or []
+    assert (reading.value, reading.detail) == (1800, "the newest version of clicks is 36 days old")
+    proves("dataset_stale", clock, lambda at: None, renewed)
 
 
 def test_drift_of_an_endpoint(vision: Team, owner: User, clock: Clock) -> None:

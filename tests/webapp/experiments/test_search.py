@@ -65,7 +65,8 @@ def values_of(run: Run, metrics: dict[str, float], datasets: list[dict[str, str]
         parameters=run.parameters,
         tags=run.tags,
         attributes={
-            "name": run.name, "run_id": run.id, "state": run.state, "owner": run.owner_name, "group": run.group,
+            "name": run.name, "run_id": run.id, "state": run.state, "owner": run.owner_name,
+            "user": run.lineage.get("user") or run.owner_name, "group": run.group,
             "parent": run.parent_id, "source": run.source, "start_time": run.started_ms, "end_time": run.ended_ms,
             "created": run.created_ms, "archived": run.archived_ms is not None,
             "duration": (run.ended_ms - run.started_ms) / 1000 if ends else None,
@@ -142,6 +143,7 @@ texts = st.sampled_from(
     (
         "name",
         "owner",
+        "user",
         "group",
         "parent",
         "source",

@@ -35,7 +35,7 @@ def test_an_order_reaches_every_node_and_a_later_one_replaces_it(job: Job, cast:
     assert set(at_nodes(job)) == {None}
     address = f"/api/v1/training-jobs/{job.id}/profile"
     answer = api(cast.owner).post(address, {"steps": 5, "ranks": [1, 0, 1]}, format="json")
-    assert answer.json() == {"number": 1, "steps": 5, "ranks": [0, 1]}
+    assert answer.json() == {"kind": "trace", "number": 1, "steps": 5, "ranks": [0, 1]}
     assert set(at_nodes(job)) == {ProfileOrder(1, 5, (0, 1))}
     assert api(cast.owner).post(address, {}, format="json").json()["number"] == 2
     assert set(at_nodes(job)) == {ProfileOrder(2, 20, (0,))}
@@ -51,9 +51,19 @@ def test_the_button_says_where_the_profile_will_be(
     assert set(at_nodes(job)) == {ProfileOrder(1, 20, (0,))}
 
 
+@pytest.mark.parametrize("kind", ["memory", "flame"])
+def test_the_menu_orders_other_kinds_of_any_rank(
+    kind: str, job: Job, cast: Cast, browser: Callable[[User], Client]
+) -> None:
+    page = browser(cast.owner).post(f"/jobs/{job.id}/profile/", {"kind": kind, "rank": "1"}, follow=True)
+    assert "Rank 1 records its next 20 steps." in page.content.decode()
+    assert set(at_nodes(job)) == {ProfileOrder(1, 20, (1,), kind)}
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [
+        ({"kind": "x-ray"}, "kind"),
         ({"ranks": [2]}, "the ranks 0 to 1, not 2"),
         ({"steps": 0}, "steps"),
         ({"ranks": []}, "ranks"),

@@ -22,6 +22,7 @@ from webapp.registry import services as registry
 PEOPLE = ("outsider", "viewer", "member", "owner", "lead", "admin")
 LETTERS = {200: "Y", 403: "F", 404: "N", 401: "A"}
 READ = "A N Y Y Y Y Y"
+NOTHING = "A Y Y Y Y Y Y"  # the outsider gets an empty answer, as of a run that is not there
 EDIT = "A N F Y Y Y Y"
 DELETE = "A N F F Y Y Y"
 OF_OWN_TEAM = "A Y Y Y Y Y Y"  # the outsider asks for things of their own team
@@ -84,10 +85,10 @@ def run_rows() -> Iterator[Row]:
     yield Row("POST", "runs/log-model", EDIT, {**RUN, "model_json": record})
     yield Row("POST", "runs/log-inputs", EDIT, RUN)
     yield Row("POST", "runs/outputs", EDIT, {**RUN, "models": [{"model_id": "m-1"}]})
-    yield Row("GET", "metrics/get-history", READ, {**RUN, "metric_key": "loss"})
-    yield Row("GET", "metrics/get-history-bulk", READ, {**RUN, "metric_key": "loss"})
+    yield Row("GET", "metrics/get-history", NOTHING, {**RUN, "metric_key": "loss"})
+    yield Row("GET", "metrics/get-history-bulk", NOTHING, {**RUN, "metric_key": "loss"})
     bulk = {"run_ids": ["{run}"], "metric_key": "loss"}
-    yield Row("GET", "metrics/get-history-bulk-interval", READ, bulk)
+    yield Row("GET", "metrics/get-history-bulk-interval", NOTHING, bulk)
     yield Row("GET", "artifacts/list", READ, RUN)
     yield Row("GET", "get-artifact", READ, {**RUN, "path": "notes.txt"})
     one, address = "logged-models/<str:model_id>", "logged-models/{logged}"
@@ -212,6 +213,20 @@ def test_each_person_gets_what_the_table_says(
             )
         )
     assert " ".join(letters) == row.expected
+
+
+@pytest.mark.parametrize("path", ["get-history", "get-history-bulk", "get-history-bulk-interval"])
+def test_the_points_of_another_teams_run_are_those_of_no_run(
+    path: str, stage: tuple[dict[str, Mlflow], dict[str, str]]
+) -> None:
+    people, ids = stage
+    with transaction.atomic():
+        point = {"run_id": ids["run"], "key": "seen", "value": 0.5, "timestamp": 1}
+        people["owner"].done("POST", "runs/log-metric", point)
+        asked = {"run_id": ids["run"], "run_ids": ids["run"], "metric_key": "seen"}
+        seen = [people[who].done("GET", f"metrics/{path}", asked) for who in ("owner", "outsider")]
+        transaction.set_rollback(True)
+    assert [len(answer.get("metrics", [])) for answer in seen] == [1, 0]
 
 
 def test_every_endpoint_stands_in_the_table() -> None:

@@ -12,6 +12,7 @@ from django.utils.cache import get_conditional_response
 from pydantic_core import to_json
 
 from platform_core.errors import TrainmasterError
+from platform_core.experiments import names
 from platform_core.experiments.comparison import direction, headline
 from platform_core.experiments.run_names import Named, distinct_names
 from platform_core.experiments.sections import in_sections
@@ -49,6 +50,11 @@ class Label:
     letter: str
     style: dict[str, int]
 
+    @property
+    def swatch(self) -> str:
+        """Of static/css/series.css: "run-3"."""
+        return f"run-{self.style['colour'] + 1}"
+
 
 def of_runs(runs: Sequence[Run], keys: Sequence[str], drawing: Drawing | None = None) -> list[dict[str, Any]]:
     """One chart for each metric, with the address of its values."""
@@ -79,7 +85,7 @@ def sections(keys: Sequence[str], order: Sequence[str] = ()) -> list[ChartSectio
 
 
 def chart(key: str) -> dict[str, Any]:
-    better = direction(key)
+    better = 0 if names.is_system(key) else direction(key)
     return {
         "id": f"chart-{crc32(key.encode()):08x}",
         "key": key,
@@ -141,6 +147,11 @@ def _charts(
     window: curves.Window | None = None,
     groups: Sequence[tuple[Run, ...]] | None = None,
 ) -> list[dict[str, Any]]:
+    if axis.kind == "step" and (sampled := [key for key in keys if names.is_system(key)]):
+        # The steps of what is sampled are seconds of the wall clock.
+        others = [key for key in keys if key not in sampled]
+        drawn = _charts(runs, sampled, curves.axis_of("relative"), columns, window, groups)
+        return drawn + (_charts(runs, others, axis, columns, window, groups) if others else [])
     labels = labels_of(runs)
     lines = curves.curves_of_keys(runs, keys, axis, columns, window)
     if groups is not None:
@@ -149,7 +160,7 @@ def _charts(
         {
             "key": key,
             "x": {"kind": axis.kind, "title": axis.key or _TITLES[axis.kind], "key": axis.key},
-            "y": {"title": key},
+            "y": {"title": key, **({"unit": unit} if (unit := names.unit_of(key)) else {})},
             "series": [_series(line, key, labels) for line in lines[key]],
             "marks": [],
         }
@@ -171,12 +182,12 @@ def _shared(chart: dict[str, Any]) -> dict[str, Any]:
 
 
 def labels_of(runs: Sequence[Run]) -> dict[str, Label]:
-    names = distinct_names([Named(run.id, run.name, run.parameters) for run in runs])
+    distinct = distinct_names([Named(run.id, run.name, run.parameters) for run in runs])
     looks = styles([run.id for run in runs])
     ends = letters(len(runs)) if len(runs) != 1 else [""]
     return {
         run.id: Label(
-            names[run.id],
+            distinct[run.id],
             letter,
             {"colour": looks[run.id].colour, "dash": looks[run.id].dash, "marker": looks[run.id].marker},
         )

@@ -72,7 +72,7 @@ def ranking(runs: Sequence[Run], options: Options, differing: Sequence[str]) -> 
             id=groups[place][0].id,
             url=address_of(groups[place][0]),
             label=group_label(groups[place], labels),
-            swatch=f"run-{labels[groups[place][0].id].style['colour'] + 1}",
+            swatch=labels[groups[place][0].id].swatch,
             state=_state(groups[place]),
             owner=groups[place][0].owner_name,
             value=middles[place],

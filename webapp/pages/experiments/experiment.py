@@ -28,6 +28,7 @@ from webapp.experiments.saved_views import views_of
 from webapp.metrics import queries as metrics
 from webapp.pages import fragments
 from webapp.pages.experiments import charts, columns, groups, run_table
+from webapp.pages.experiments.charts import Label
 from webapp.pages.experiments.columns import Column
 from webapp.pages.experiments.groups import Groups
 from webapp.pages.experiments.run_table import Row
@@ -85,6 +86,7 @@ class ExperimentPage:
     groups: Callable[[], Groups | None]
     chooser: Callable[[], Chooser]
     charts: Callable[[], Sequence[dict[str, Any]]]
+    drawn: Callable[[], Sequence[tuple[Run, Label]]]  # the runs of the charts
     metrics: Callable[[], int]  # of the runs that are drawn
     compare: Callable[[], str]  # where all of their metrics are drawn
     charted: Callable[[], str]  # "of 3 selected runs"
@@ -198,6 +200,7 @@ def detail(request: HttpRequest, experiment_id: int) -> HttpResponse:
         ),
         chooser=lambda: _chooser(experiment, table.columns()),
         charts=lambda: charts.of_runs(table.charted(), _metrics_of(table.charted())[:CHARTS]),
+        drawn=lambda: _drawn(table.charted()),
         metrics=lambda: len(_metrics_of(table.charted())),
         compare=lambda: charts.comparison_of(table.charted()),
         charted=lambda: _charted(table, request.GET.getlist("runs")),
@@ -206,6 +209,11 @@ def detail(request: HttpRequest, experiment_id: int) -> HttpResponse:
     )
     wrong = problem and request.GET.get("block") != "chooser"  # the columns can be chosen all the same
     return fragments.render(request, "experiments/detail.html", page, 422 if wrong else 200)
+
+
+def _drawn(runs: Sequence[Run]) -> list[tuple[Run, Label]]:
+    labels = charts.labels_of(runs)
+    return [(run, labels[run.id]) for run in runs]
 
 
 def _may(actor: Actor, experiment: Experiment) -> dict[str, bool]:

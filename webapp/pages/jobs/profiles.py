@@ -1,4 +1,4 @@
-"""The button that orders a profile of a running job."""
+"""The menu that orders a profile, a memory snapshot or a flame graph of a running job."""
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -7,6 +7,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
 from webapp.accounts.queries import actor_of
+from webapp.base.parsing import whole_number
 from webapp.jobs import profiles, queries
 
 
@@ -14,9 +15,11 @@ from webapp.jobs import profiles, queries
 @require_POST
 def order(request: HttpRequest, job_id: str) -> HttpResponse:
     queries.job_for(request, job_id)
-    ordered = profiles.order(actor_of(request), job_id)
+    rank = whole_number(request.POST.get("rank", "") or "0", "rank", 10**6)
+    kind = request.POST.get("kind", "trace")
+    ordered = profiles.order(actor_of(request), job_id, ranks=[rank], kind=kind)
     messages.success(
         request,
-        f"Rank 0 records its next {ordered.steps} steps. The table appears under Media, the trace under Artifacts.",
+        f"Rank {rank} records its next {ordered.steps} steps. The file appears under Artifacts, its table under Media.",
     )
     return redirect("jobs:detail", job_id=job_id)

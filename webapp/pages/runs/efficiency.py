@@ -23,7 +23,7 @@ _CURVES = {
     "ranks/0/tokens_per_second": "Tokens a second of rank 0",
     "ranks/0/samples_per_second": "Samples a second of rank 0",
     "ranks/0/data_share": "Share of time rank 0 waits for data",
-    "ranks/0/memory_bytes": "Memory of rank 0, bytes",
+    "ranks/0/memory_bytes": "Memory of rank 0",
     "system/gpu0/utilisation": "Utilisation of GPU 0",
     "system/slot0/utilisation": "Utilisation of slot 0",
     "system/node0/gpu0/utilisation": "Utilisation of GPU 0, first node",

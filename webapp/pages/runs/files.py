@@ -20,6 +20,7 @@ from webapp.pages.runs import previews
 from webapp.pages.runs.previews import Preview
 
 MOST_FILES = 1_000  # listed of a folder
+MOST_COMPARED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,11 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Chosen:
     path: str
+    name: str  # the path, once: an artifact of one file is a folder of the same name
     download: str
     preview: Preview
     image: str  # the address of its pixels
+    others: Sequence[tuple[str, str]] = ()  # recordings to compare with: name and address of the bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +79,31 @@ def _line(run: Run, entry: Listed, is_chosen: bool) -> Line:
 
 def _chosen(actor: Actor, run: Run, path: str) -> Chosen:
     size = files.read(actor, run, path, size=0).size
+    folder, _, name = path.rpartition("/")
     return Chosen(
         path,
+        name if folder == name else path,
         reverse("runs:file", args=[run.id, path]),
         previews.preview(path, size, _reader(actor, run, path)),
         reverse("runs:image", args=[run.id, path]),
+        _others(actor, run, path),
     )
+
+
+def _others(actor: Actor, run: Run, path: str) -> Sequence[tuple[str, str]]:
+    """Recordings of the same kind to compare with: of this run, then of other runs of its experiment."""
+    if previews.recording_of(path) is None:
+        return ()
+    stem = path.rpartition("/")[2].partition("-")[0]
+    found = files.handed_over_like(actor, run, f"{stem}-", MOST_COMPARED)
+    return [
+        (
+            name if other.id == run.id else f"{other.name}: {name}",
+            reverse("runs:file", args=[other.id, f"{name}/{name}"]),
+        )
+        for other, name in found
+        if previews.recording_of(name) and (other.id, f"{name}/{name}") != (run.id, path)
+    ]
 
 
 def _reader(actor: Actor, run: Run, path: str) -> Callable[[int], bytes]:

@@ -59,6 +59,17 @@ class ChartsPart:
         return sum(len(section.charts) for section in self.sections)
 
 
+_ACRONYMS = {
+    "cpu": "CPU",
+    "gpu": "GPU",
+    "rss": "RSS",
+    "sm": "SM",
+    "pcie": "PCIe",
+    "nvlink": "NVLink",
+    "ecc": "ECC",
+}
+
+
 def may_of(actor: Actor, run: Run) -> May:
     team = run.experiment.team_id
     return May(
@@ -86,9 +97,21 @@ def charts_of(run: Run, *, is_system: bool) -> ChartsPart:
         if names.is_system(key) == is_system and not names.is_of_rank(key)
     ]
     return ChartsPart(
-        [Section(name, charts.of_runs([run], members)) for name, members in sections(keys, is_system)],
+        [
+            Section(name, [_titled(chart, name, is_system) for chart in charts.of_runs([run], members)])
+            for name, members in sections(keys, is_system)
+        ],
         is_system,
     )
+
+
+def _titled(chart: dict[str, Any], section: str, is_system: bool) -> dict[str, Any]:
+    """Series of the machine without what the heading above them says."""
+    if not is_system:
+        return chart
+    last = chart["key"].removeprefix(names.SYSTEM).removeprefix(f"{section}/")
+    words = " ".join(_ACRONYMS.get(word, word) for word in last.replace("_bytes", "").split("_"))
+    return chart | {"title": words[:1].upper() + words[1:]}
 
 
 def sections(keys: Sequence[str], is_system: bool) -> list[tuple[str, Sequence[str]]]:

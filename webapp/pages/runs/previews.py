@@ -3,13 +3,16 @@
 import csv
 import io
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from django.utils.safestring import SafeString
 
 from webapp.pages import markdown
+
+Kind = Literal["text", "code", "markdown", "json", "table", "image", "notebook", "none", "trace", "flame"]
 
 READ_BYTES = 512 * 1024  # of a text; the rest is in the download
 IMAGE_BYTES = 16 * 2**20
@@ -26,12 +29,16 @@ IMAGES = {
     "webp": "image/webp",
 }
 TABLES = {"csv": ",", "tsv": "\t"}
+# What the SDK records of a running script. Drawn by a module of ours, which reads the file as data.
+RECORDINGS: Mapping[str, Kind] = {
+    r"(profile|memory)-\d+-rank-\d+\.json\.gz": "trace",
+    r"flame-\d+-rank-\d+\.folded\.txt": "flame",
+}
+RECORDING_BYTES = 64 * 2**20
 _LANGUAGES = (
     "py pyi sh bash c h cc cpp cu rs go js ts java r jl sql yaml yml toml ini cfg conf xml html css svg diff"
 )
 CODE = frozenset(_LANGUAGES.split())
-
-Kind = Literal["text", "code", "markdown", "json", "table", "image", "notebook", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,12 @@ def extension(name: str) -> str:
     return name.rpartition("/")[2].rpartition(".")[2].lower() if "." in name else ""
 
 
+def recording_of(name: str) -> Kind | None:
+    """Whether the name is one that the SDK gives its recordings, and how they are drawn."""
+    last = name.rpartition("/")[2]
+    return next((kind for pattern, kind in RECORDINGS.items() if re.fullmatch(pattern, last)), None)
+
+
 def preview(name: str, size: int, read: Callable[[int], bytes]) -> Preview:
     """`read(n)` gives the first n bytes. What is no such file after all is shown as text, or not at all."""
     ending = extension(name)
@@ -72,6 +85,10 @@ def preview(name: str, size: int, read: Callable[[int], bytes]) -> Preview:
         if size > IMAGE_BYTES:
             return Preview("none", why=f"The image is larger than {IMAGE_BYTES // 2**20} MiB.")
         return Preview("image")
+    if (recording := recording_of(name)) is not None:
+        if size > RECORDING_BYTES:
+            return Preview("none", why=f"The recording is larger than {RECORDING_BYTES // 2**20} MiB.")
+        return Preview(recording)
     data = read(min(size, READ_BYTES))
     if b"\0" in data[:8192]:
         return Preview("none", why="The file is not text.")

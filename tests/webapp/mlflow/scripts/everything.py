@@ -172,6 +172,7 @@ def runs(experiment: str) -> str:
     show("history", client.get_metric_history(run_id, "loss"))
     show("late history", client.get_metric_history(run_id, "late"))
     show("no history", client.get_metric_history(run_id, "nothing"))
+    show("history of an unknown run", client.get_metric_history("f" * 32, "loss"))
     below = {"mlflow.parentRunId": run_id}
     child = client.create_run(experiment, start_time=1_700_000_000_500, run_name="child", tags=below)
     known(child.info.run_id, "child")
@@ -198,6 +199,8 @@ def inputs(run_id: str) -> None:
     dataset = Dataset("wine", "abc123", "local", "{}", schema='{"a": 1}')
     client.log_inputs(run_id, [DatasetInput(dataset, [InputTag("mlflow.data.context", "training")])])
     client.log_inputs(run_id, [DatasetInput(dataset, [InputTag("mlflow.data.context", "training")])])
+    for key, value in (("k" * 256, "v"), ("k", "v" * 501)):
+        refusal("long input tag", client.log_inputs, run_id, [DatasetInput(dataset, [InputTag(key, value)])])
     client.log_inputs(run_id, models=[LoggedModelInput("m-1")])
     client.log_outputs(run_id, [LoggedModelOutput("m-2", 3)])
     show("inputs", client.get_run(run_id).inputs)
@@ -220,7 +223,8 @@ def search(experiment: str) -> None:
         "", "metrics.acc > 0.15", "metrics.`train/loss` < 0.75", "params.opt = 'adam'", "params.seed != '2'",
         'tags.group = "a"', "tags.`dotted.tag` = '2'", "status = 'KILLED'", "attributes.run_name LIKE 's%'",
         "params.opt ILIKE 'AD%' and metrics.acc <= 0.2", "attributes.start_time >= 1700000010003",
-        "dataset.name = 'wine'", "tags.mlflow.parentRunId = 'none'",
+        "dataset.name = 'wine'", "tags.mlflow.parentRunId = 'none'", "tags.mlflow.runName = 's3'",
+        "tags.`mlflow.runName` LIKE 's%'", "`run name` = 's1'", "attributes.user_id = 'nobody'",
     ):  # fmt: skip
         show(f"search {text}", [r.info.run_name for r in client.search_runs([experiment], text)])
     for order in (

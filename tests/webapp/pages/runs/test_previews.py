@@ -60,6 +60,24 @@ def test_an_image_of_pixels_is_shown_and_an_svg_is_code() -> None:
     assert of("page.html", "<script>alert(1)</script>").kind == "code"
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("profile-1-rank-0.json.gz", "trace"),
+        ("artifact/memory-12-rank-3.json.gz", "trace"),
+        ("flame-2-rank-0.folded.txt", "flame"),
+        ("profile-of-customers.json.gz", "none"),
+    ],
+)
+def test_what_the_sdk_records_is_drawn_in_the_page(name: str, kind: str) -> None:
+    assert of(name, b"\0 of gzip").kind == kind
+
+
+def test_a_recording_that_would_fill_the_browser_is_for_download() -> None:
+    shown = preview("profile-1-rank-0.json.gz", previews.RECORDING_BYTES + 1, lambda count: b"")
+    assert shown == Preview("none", why="The recording is larger than 64 MiB.")
+
+
 def test_a_long_text_is_cut_and_says_so() -> None:
     shown = of("log.txt", "line\n" * (previews.LINES + 1))
     assert (shown.is_cut, len(shown.text.splitlines())) == (True, previews.LINES)

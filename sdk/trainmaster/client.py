@@ -338,7 +338,7 @@ class Client:
     def call(self, method: str, path: str, **options: Any) -> Any:
         """The JSON of one answer, None for an empty one; the methods above are easier to use."""
         response = self._answer(method, path, **options)
-        if response.status_code == httpx.codes.NO_CONTENT:
+        if response.status_code == httpx.codes.NO_CONTENT or not response.content:
             return None
         try:
             return response.json()

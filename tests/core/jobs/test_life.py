@@ -301,7 +301,7 @@ def test_a_stop_that_may_wait_gives_a_job_at_least_what_its_saves_take(save_ms: 
     job = running().tell(ev.CheckpointSaved, attempt=1, step=1, checkpoint="ckpt-1", save_ms=save_ms).job
     for event in (
         ev.PreemptRequested(at_ms=5_000),
-        ev.TimeLimitReached(at_ms=5_000),
+        ev.TimeLimitReached(at_ms=1_000 * HOUR_MS),
         ev.CancelRequested(at_ms=5_000, may_save=True),
     ):
         assert advance(job, event).effects == (StopMembers(("node-a", "node-b"), grace_ms),)

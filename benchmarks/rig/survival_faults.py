@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from benchmarks.rig.survival_site import GPU_TYPE, NODES, SLOTS, Site
 
 AWAY_S = 40.0  # of a node that was killed
 NOTICE_S = 12.0
+PREEMPTED_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +101,16 @@ def spot_notice(site: Site, chance: random.Random) -> Outage:
 
 
 def preemption(site: Site, chance: random.Random) -> Outage:
+    """A job of a team that is guaranteed the slots which the job borrows."""
+    began, job = time.time(), site.client.find_job("bench/survival")
     spec = {
-        "name": "urgent", "team": "bench", "command": "sleep 3", "strategy": "custom", "gpu_type": GPU_TYPE,
+        "name": "urgent", "team": "urgent", "command": "sleep 3", "strategy": "custom", "gpu_type": GPU_TYPE,
         "num_gpus": NODES * SLOTS, "max_runtime_hours": 1, "priority": 20,
     }  # fmt: skip
     site.client.submit(spec, idempotency_key=f"urgent-{chance.random()}")
-    return Outage()
+    while site.client.job(job.id).attempt == job.attempt and time.time() < began + PREEMPTED_S:
+        time.sleep(0.1)
+    return Outage(time.time() - began)
 
 
 FAULTS: dict[str, Fault] = {

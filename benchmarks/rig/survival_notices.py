@@ -61,8 +61,11 @@ def _submit(it: Site) -> str:
 def _one(it: Site, job: str, told: Path, name: str, chance: random.Random) -> dict[str, Any]:
     """Gives one notice, and waits until the next attempt has made a step."""
     seen, away = len(_read(told)), []
-    if name == "start-up":  # of an attempt that follows a restart
+    if name in ("start-up", "compile"):  # of an attempt that follows a restart
+        before = it.client.job(job).attempt
         away.append(_notify(it, job))
+        _until(lambda: it.client.job(job).attempt > before)
+    if name == "start-up":
         _until(lambda: _attempt(it, job, "scheduled", "running"))
         time.sleep(chance.uniform(0.0, 3.0))
     else:

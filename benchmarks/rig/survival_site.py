@@ -36,8 +36,11 @@ from webapp.quotas import services as quotas
 accounts.create_team(SYSTEM, "bench", "Benchmark")
 user = accounts.create_user(SYSTEM, "bench", "password of bench", is_admin=True)
 accounts.set_role(SYSTEM, "bench", "bench", Role.LEAD)
-quotas.edit_quota(SYSTEM, "bench", "bench", guaranteed=1000, maximum=1000, queue_beyond=True, version=0)
-print(tokens.create_token(actor_of(user), "bench", "bench", 1).text)
+accounts.create_team(SYSTEM, "urgent", "Urgent work")
+accounts.set_role(SYSTEM, "urgent", "bench", Role.LEAD)
+quotas.edit_quota(SYSTEM, "bench", "bench", guaranteed=0, maximum=1000, queue_beyond=True, version=0)
+quotas.edit_quota(SYSTEM, "urgent", "bench", guaranteed=1000, maximum=1000, queue_beyond=True, version=0)
+print(tokens.create_admin_token(actor_of(user), "bench", 1).text)
 """
 
 
@@ -203,6 +206,7 @@ def _node(it: Site, number: int, listen: str) -> Node:
         "SERVER": listen, "TOKEN": it.live.environment["TRAINMASTER_BOOTSTRAP_TOKEN"], "DATA": str(data),
         "HOSTNAME": name, "RACK": "rack-1", "SLOTS": str(SLOTS), "GPU_TYPE": GPU_TYPE, "ADDRESS": "127.0.0.1",
         "INSECURE": "1", "NOTICE_URL": data.with_suffix(".notice").as_uri(), "NOTICE_SECONDS": "12",
+        "HANG_FLOOR_SECONDS": "15",
     }  # fmt: skip
     environment = {f"TRAINMASTER_AGENT_{key}": value for key, value in settings.items()}
     return Node(name, data, environment, it.folder / f"{name}.log")

@@ -21,6 +21,11 @@ def saving(save_ms: int | None, usual_ms: int = SAVE_GRACE_MS) -> int:
     return max(usual_ms, min(MOST_GRACE_MS, round(SAVE_MARGIN * (save_ms or 0))))
 
 
+def preempted(left_ms: int | None, save_ms: int | None, usual_ms: int = SAVE_GRACE_MS) -> int:
+    """`left_ms`: of the notice of a cloud; None where the platform itself stops the job."""
+    return saving(save_ms, usual_ms) if left_ms is None else notice(left_ms, save_ms, usual_ms)
+
+
 def notice(left_ms: int, save_ms: int | None, usual_ms: int = SAVE_GRACE_MS) -> int:
     """Where a cloud takes the node away: all that is left of its notice, which may come a day ahead."""
     return max(0, min(left_ms, max(MOST_GRACE_MS, saving(save_ms, usual_ms))))

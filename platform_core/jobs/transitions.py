@@ -173,11 +173,8 @@ def _apply(job: Job, event: ev.JobEvent, save_grace_ms: int) -> Step:
             return _cancelled(job, event, save_grace_ms)
         case ev.PreemptRequested(cause=cause, leaves_ms=leaves_ms, at_ms=at_ms):
             why = cause or "its slots were needed for more urgent work"
-            grace_ms = (
-                grace.saving(job.save_ms, save_grace_ms)
-                if leaves_ms is None
-                else grace.notice(leaves_ms - at_ms, job.save_ms, save_grace_ms)
-            )
+            left_ms = None if leaves_ms is None else leaves_ms - at_ms
+            grace_ms = grace.preempted(left_ms, job.save_ms, save_grace_ms)
             return gang.request_stop(job, Stop.PREEMPT, event.end, why, grace_ms)
         case ev.TimeLimitReached(at_ms=at_ms):
             grace_ms = grace.saving(job.save_ms, save_grace_ms)

@@ -80,7 +80,7 @@ class Connection:
     def call(self, method: str, path: str, **options: Any) -> Any:
         """The JSON of one answer, None for an empty one; the methods of Client are easier to use."""
         response = self._answer(method, path, **options)
-        if response.status_code == httpx.codes.NO_CONTENT:
+        if response.status_code == httpx.codes.NO_CONTENT or not response.content:
             return None
         try:
             return response.json()

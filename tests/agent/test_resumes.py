@@ -17,7 +17,7 @@ from tests.agent.conftest import AgentProcess, gone, wanted
 from tests.support.gateway import Gateway
 from trainmaster_wire.agent.v1 import session_pb2
 
-PATIENCE = 200.0  # seconds; a busy machine takes a while to import torch
+PATIENCE = 280.0  # seconds; a busy machine takes a while to import torch
 SCRIPT = """
 import sys, torch, trainmaster
 state = {"weights": torch.arange(50_000.0), "seen": 1}

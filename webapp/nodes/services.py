@@ -160,10 +160,13 @@ def drain(actor: Actor, node_id: str, cause: str = "") -> None:
 
 @transaction.atomic
 def resume(actor: Actor, node_id: str) -> None:
-    """It takes jobs again; maintenance of it that is due ends, and its faults are returned to service."""
+    """It takes jobs again; maintenance of it that is due ends, its faults are returned to service, and a notice that it
+    goes is forgotten, so that the next one counts."""
     require(actor, "node.operate")
     maintenance.release(node_id)  # locks windows before nodes, as all of maintenance does
     node = _locked(node_id)
+    Node.objects.filter(id=node_id).update(leaving_ms=None)
+    node.leaving_ms = None
     health.step(node, ResumeRequested(at_ms=now_ms(), actor=actor.name))
     device_health.give_back(node, actor)
 

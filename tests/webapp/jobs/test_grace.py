@@ -19,6 +19,7 @@ from webapp.jobs import services
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.jobs.services import Preemption
 from webapp.nodes import services as clusters
+from webapp.nodes.models import Node
 from webapp.rpc.observed import Report, observe
 from webapp.rpc.wanted import wanted_states
 
@@ -79,6 +80,14 @@ def test_a_notice_leaves_what_is_left_of_it(job: Job, admin: User, notice: int, 
     node = Member.objects.filter(attempt__job=job).values_list("node_id", flat=True)[0]
     clusters.give_notice(actor_of(admin), node, notice)
     assert graces(job) == {grace}
+
+
+def test_a_node_that_was_resumed_hears_the_next_notice(job: Job, admin: User) -> None:
+    node = Member.objects.filter(attempt__job=job).values_list("node_id", flat=True)[0]
+    Node.objects.filter(id=node).update(leaving_ms=1)  # an earlier notice, before the job came
+    clusters.resume(actor_of(admin), node)
+    clusters.give_notice(actor_of(admin), node, 120)
+    assert graces(job) == {120}
 
 
 def test_what_ended_a_member_is_a_field_and_its_reason_a_sentence(job: Job) -> None:

@@ -19,6 +19,8 @@ from trainmaster.serving.server import ModelServer, Served
 
 log = logging.getLogger("trainmaster.serving")
 DRAIN_SECONDS = 20
+# The model's thread asks for the interpreter after each operation; with the default of 5 ms it waits longer than it works.
+SWITCH_SECONDS = 0.0002
 
 
 def main(arguments: list[str], environment: ReplicaEnvironment) -> int:
@@ -30,6 +32,7 @@ def main(arguments: list[str], environment: ReplicaEnvironment) -> int:
     except (LoadError, ValueError) as error:
         log.error("%s", error)
         return 2
+    sys.setswitchinterval(SWITCH_SECONDS)
     served = Served(options.name, options.version, environment.token)
     server = ModelServer(Engine(runtime, limits), served)
     config = uvicorn.Config(

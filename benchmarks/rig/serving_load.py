@@ -51,7 +51,9 @@ async def drive(address: Address, at_once: int, seconds: float, row: Sequence[fl
     until = began + seconds
     async with asyncio.timeout(seconds + GRACE_SECONDS):
         bodies = [request_of(address, seed, row) for seed in range(at_once)]
-        await asyncio.gather(*(call(address, body, lambda: time.perf_counter() < until, record) for body in bodies))
+        await asyncio.gather(
+            *(call(address, body, lambda: time.perf_counter() < until, record) for body in bodies)
+        )
     ordered = sorted(latencies) or [0.0]
     return Load(
         per_second=round(len(latencies) / (time.perf_counter() - began), 1),
@@ -88,7 +90,10 @@ def request_of(address: Address, seed: int, row: Sequence[float] | None = None) 
     values = list(row) if row is not None else [round(rng.gauss(0, 1), 4) for _ in range(FEATURES)]
     body = json.dumps({"inputs": [values]}).encode()
     headers = [("Host", "x"), ("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
-    lines = [f"POST {address.path} HTTP/1.1", *(f"{name}: {value}" for name, value in [*headers, *address.headers])]
+    lines = [
+        f"POST {address.path} HTTP/1.1",
+        *(f"{name}: {value}" for name, value in [*headers, *address.headers]),
+    ]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 

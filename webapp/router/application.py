@@ -49,7 +49,7 @@ class Router:
                 await self._duties.begin()
             elif self._duties is not None and self._forwarding is not None:
                 await self._duties.end()
-                await self._forwarding.close()
+                self._forwarding.close()
             await send({"type": f"lifespan.{kind}.complete"})
             if kind == "shutdown":
                 return

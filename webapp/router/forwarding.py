@@ -7,21 +7,19 @@ import random
 import re
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
-
 from platform_core.serving.routing import choose, to_canary
 from trainmaster.serving.http import TOKEN_HEADER
+from webapp.router.connections import Answer, Connections, Lost, Unreachable
 from webapp.router.refusals import Refused
 from webapp.router.state import State, Upstream
 from webapp.serving.values import Route, SampledAnswer, replica_token
 
 MOST_TRIES = 4
 HOLD_SECONDS = 60.0  # a request may wait for a replica that starts
-ANSWER_SECONDS = 600.0
 LARGEST_SAMPLE = 64 << 10  # of a request and of an answer whose features are kept
 LOST = (502, 503)  # of a replica that drains: another one answers
 KEY_HEADER = b"x-session"  # requests of one session go to one replica, and to one version
@@ -46,13 +44,11 @@ class Incoming:
 class Forwarding:
     def __init__(self, state: State, wake: Callable[[str], Awaitable[None]]) -> None:
         self._state, self._wake = state, wake
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=1_000, keepalive_expiry=30)
-        timeout = httpx.Timeout(ANSWER_SECONDS, connect=3.0, pool=10.0)
-        self._client = httpx.AsyncClient(limits=limits, timeout=timeout, trust_env=False)
+        self._connections = Connections()
         self._rng = random.Random()
 
-    async def close(self) -> None:
-        await self._client.aclose()
+    def close(self) -> None:
+        self._connections.close()
 
     async def forward(self, route: Route, incoming: Incoming, receive: Any, send: Any) -> None:
         """Answers the request. Its replica hears at once when the caller leaves."""
@@ -117,47 +113,34 @@ class Forwarding:
     ) -> bool:
         """Whether it was answered. False: the replica was lost before its answer began, so another may try."""
         address = upstream.address
-        headers = [(name, value) for name, value in incoming.headers.items() if name not in _OWN]
-        headers.append((TOKEN_HEADER, replica_token(address.job_id)))
-        request = self._client.build_request(
-            incoming.method, address.url + incoming.path, content=incoming.body,
-            headers=[(name, value.encode("latin-1") if isinstance(value, str) else value) for name, value in headers],
-        )  # fmt: skip
+        headers = [
+            (name, value.encode("latin-1")) for name, value in incoming.headers.items() if name not in _OWN
+        ]
+        headers.append((TOKEN_HEADER, replica_token(address.job_id).encode()))
         upstream.outstanding += 1
         started, failed = False, True
         try:
-            response = await self._client.send(request, stream=True)
-            async with aclosing(response):
-                if response.status_code in LOST and not last:
+            place = address.host, address.port
+            response = await self._connections.request(
+                place, incoming.method, incoming.path, headers, incoming.body
+            )
+            try:
+                if response.status in LOST and not last:
                     return False
-                started = True
-                failed = response.status_code >= 500
-                sampling = self._sampling(route, incoming, response.status_code)
-                key = self._request_id(incoming)
-                answer = await _pass_on(response, send, sampling, key)
-                if answer is not None:
-                    sample = SampledAnswer(
-                        route.endpoint_id,
-                        address.version_id,
-                        _now_ms(),
-                        incoming.body,
-                        answer,
-                        route.redact,
-                        key,
-                    )
-                    self._state.sample(sample)
+                started, failed = True, response.status >= 500
+                await self._answer(route, address.version_id, incoming, response, send)
+            finally:
+                self._connections.done(response)
             upstream.circuit = upstream.circuit.succeeded()
             return True
-        except httpx.TransportError as error:
+        except Lost as error:
             upstream.circuit = upstream.circuit.failed(_now_ms())
-            if isinstance(error, httpx.ConnectError):
+            if isinstance(error, Unreachable):
                 upstream.ready = False  # until it is found ready again
             if started:
                 raise  # the caller has a part of the answer: its connection ends here
             if last:
-                raise Refused(
-                    502, f"a replica of {route.name} was lost: {type(error).__name__}", 1
-                ) from error
+                raise Refused(502, f"a replica of {route.name} was lost: {error}", 1) from error
             return False
         except asyncio.CancelledError:
             failed = False  # the caller left: nobody's error
@@ -167,6 +150,20 @@ class Forwarding:
             if started or last:
                 latency_ms = (time.perf_counter() - began) * 1000
                 self._state.count(route, address.version_id, _now_ms(), latency_ms, failed)
+
+    async def _answer(
+        self, route: Route, version_id: str, incoming: Incoming, response: Answer, send: Any
+    ) -> None:
+        """Passes the answer on, and keeps what is sampled of it."""
+        key = self._request_id(incoming)
+        sampling = self._sampling(route, incoming, response.status)
+        answer = await _pass_on(response, send, sampling, key)
+        if answer is not None:
+            self._state.sample(
+                SampledAnswer(
+                    route.endpoint_id, version_id, _now_ms(), incoming.body, answer, route.redact, key
+                )
+            )
 
     def _sampling(self, route: Route, incoming: Incoming, status: int) -> bool:
         """Whether the features of this answer are kept."""
@@ -178,14 +175,14 @@ class Forwarding:
         return given if _ID.fullmatch(given) else f"{self._rng.getrandbits(128):032x}"
 
 
-async def _pass_on(response: httpx.Response, send: Any, sampling: bool, key: str) -> bytes | None:
+async def _pass_on(response: Answer, send: Any, sampling: bool, key: str) -> bytes | None:
     """Returns the body where it is sampled and not too large for that."""
-    headers = [(name.lower(), value) for name, value in response.headers.raw if name.lower() not in _HOP]
+    headers = [(name, value) for name, value in response.headers if name not in _HOP]
     headers.append((REQUEST_ID, key.encode()))
-    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
     parts: list[bytes] = []
     size = 0
-    async for part in response.aiter_raw():
+    async for part in response.parts():
         size += len(part)
         if sampling and size <= LARGEST_SAMPLE:
             parts.append(part)

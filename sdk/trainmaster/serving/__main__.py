@@ -19,7 +19,7 @@ from trainmaster.serving.server import ModelServer, Served
 
 log = logging.getLogger("trainmaster.serving")
 DRAIN_SECONDS = 20
-# The model's thread asks for the interpreter after each operation; with the default of 5 ms it waits longer than it works.
+# The model's thread asks for the interpreter after each operation, and waits for it at most so long; the default is 5 ms.
 SWITCH_SECONDS = 0.0002
 
 

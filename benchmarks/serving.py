@@ -8,6 +8,7 @@ servers     an MLP 1024-4096-4096-10 of PyTorch on one thread, its requests as J
             LitServe). Systems take turns, the others stopped by a signal, and each figure is from the best of R turns
 live        a platform with two nodes: `router`, what the router adds to the answer of a replica, and `rollback`, a
             canary that is rolled back under load: requests lost, and seconds until the last answer of the canary
+faults      two replicas behind two routers: `fault`, what callers lose when a replica, agent, gateway or router ends
 autoscaler  the plan of production over a week of simulated traffic: `autoscaler`, beside fixed and reactive replicas
 
 The peers are installed on demand into .venv/serving (tools/serving_venv.py).
@@ -29,7 +30,7 @@ from benchmarks.rig.serving_load import Load, drive
 from benchmarks.rig.serving_systems import System, systems
 from tools import serving_venv
 
-PHASES = ("servers", "live", "autoscaler")
+PHASES = ("servers", "live", "faults", "autoscaler")
 TOGETHER = ("bare", "ours", "fastapi", "litserve")
 MAKE = "import sys; from benchmarks.rig.serving_systems import make_model; make_model(sys.argv[1])"
 
@@ -45,6 +46,7 @@ def main() -> None:
     run: dict[str, Callable[[], None]] = {
         "servers": lambda: servers(options.seconds, options.repeats),
         "live": lambda: live(options.seconds, options.repeats),
+        "faults": faults,
         "autoscaler": autoscaler,
     }
     for phase in options.only:
@@ -100,6 +102,13 @@ def live(seconds: float, repeats: int) -> None:
     from benchmarks.rig.serving_live import router_and_rollback
 
     for line in router_and_rollback(seconds, repeats):
+        show(line)
+
+
+def faults() -> None:
+    from benchmarks.rig import serving_faults
+
+    for line in serving_faults.faults():
         show(line)
 
 

@@ -81,7 +81,7 @@ async def _rollback(client: Client, routed: Address) -> dict[str, Any]:
             seen.canary, seen.last_canary = seen.canary + 1, ended
 
     request = request_of(routed, 0, ROW)
-    callers = [asyncio.create_task(call(routed, request, lambda: running, record)) for _ in range(CALLERS)]
+    callers = [asyncio.create_task(call([routed], request, lambda: running, record)) for _ in range(CALLERS)]
     await asyncio.sleep(TURNED)
     began = time.perf_counter()
     await asyncio.to_thread(client.call, "POST", f"{PATH}/rollback")

@@ -9,6 +9,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 FEATURES = 1024
 GRACE_SECONDS = 30.0  # beyond its time, in which what is under way has to be answered
@@ -52,7 +53,7 @@ async def drive(address: Address, at_once: int, seconds: float, row: Sequence[fl
     async with asyncio.timeout(seconds + GRACE_SECONDS):
         bodies = [request_of(address, seed, row) for seed in range(at_once)]
         await asyncio.gather(
-            *(call(address, body, lambda: time.perf_counter() < until, record) for body in bodies)
+            *(call([address], body, lambda: time.perf_counter() < until, record) for body in bodies)
         )
     ordered = sorted(latencies) or [0.0]
     return Load(
@@ -63,14 +64,17 @@ async def drive(address: Address, at_once: int, seconds: float, row: Sequence[fl
     )
 
 
-async def call(address: Address, request: bytes, goes_on: Callable[[], bool], record: Record) -> None:
-    """One caller, who connects again after a connection was lost."""
-    while goes_on():
+async def call(
+    addresses: Sequence[Address], request: bytes, goes_on: Callable[[], bool], record: Record
+) -> None:
+    """One caller, who goes to the next address after a connection was lost."""
+    for address in cycle(addresses):
+        if not goes_on():
+            return
         began = time.perf_counter()
         try:
             reader, writer = await asyncio.open_connection(address.host, address.port)
-        except OSError:
-            record(0, b"", began, time.perf_counter())
+        except OSError:  # nothing was sent
             await asyncio.sleep(0.05)
             continue
         try:

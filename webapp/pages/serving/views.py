@@ -76,7 +76,7 @@ class Drift:
     wanted: int
     window: int
     findings: Sequence[Mapping[str, Any]]
-    moved: int  # features
+    moved: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +222,8 @@ def _drift(row: Endpoint) -> Drift | None:
     if not percent:
         return None
     findings = last.get("findings", [])
-    moved = {one["feature"] for one in findings if one["moved"]}
-    return Drift(percent, last.get("reference", 0), REFERENCE, last.get("window", 0), findings, len(moved))
+    reference, window = last.get("reference", 0), last.get("window", 0)
+    return Drift(percent, reference, REFERENCE, window, findings, queries.moved(findings))
 
 
 def _qualities(row: Endpoint, now: int) -> list[QualityLine]:

@@ -6,6 +6,7 @@ import atexit
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -108,6 +109,18 @@ def load_checkpoint(into: Mapping[str, Any] | None = None) -> tuple[dict[str, An
     alone on a laptop it is set aside and the next older one is used.
     """
     return _run().load_checkpoint(into)
+
+
+def read_checkpoint(folder: Path) -> dict[str, Any]:
+    """The state in the folder of one checkpoint, on the CPU, without a run: for what serves or exports a model.
+
+    Every byte is compared with its digest; a corrupt one raises CheckpointCorrupt.
+    """
+    from trainmaster.checkpoints import loading
+
+    loaded = loading.load(loading.Source([Path(folder)], warnings.warn, go_back=False))
+    assert loaded is not None, "there is one candidate"
+    return loaded.state
 
 
 def checkpoint_due(step: int, every: int = 100) -> bool:

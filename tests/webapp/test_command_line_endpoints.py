@@ -41,7 +41,7 @@ def test_labels_of_a_file_are_joined_and_what_is_not_known_is_counted(
 ) -> None:
     file = lines(tmp_path / "labels.jsonl", **{"r-1": "cat", "r-2": 7, "r-9": "dog"})
     told = run_as(cast.member, "endpoints", "label", f"vision/{endpoint.name}", file).stdout
-    assert told == "1 label joined; 1 of requests that are not known, 1 of another shape.\n"
+    assert told == "1 label joined; 1 of unknown requests, 1 of another shape.\n"
     quality = queries.online(endpoint, endpoint.stable_id)
     assert (quality.labelled, quality.correct) == (1, 1)
 

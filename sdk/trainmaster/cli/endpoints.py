@@ -160,7 +160,7 @@ def label(endpoint: str, file: TextIO) -> None:
         answer = Endpoints(client).label(*_full(client, endpoint), labels)
     unknown, other = len(answer["unknown"]), len(answer["other_shape"])
     click.echo(
-        f"{plural(answer['joined'], 'label')} joined; {unknown} of requests that are not known, {other} of another shape."
+        f"{plural(answer['joined'], 'label')} joined; {unknown} of unknown requests, {other} of another shape."
     )
 
 

@@ -106,6 +106,8 @@ class EndpointPage:
     versions: Callable[[], Sequence[int]]  # that could be served instead
     values: Mapping[str, Any]  # of the forms
     problems: Mapping[str, str]
+    trial: Any  # webapp.pages.serving.trial.Trial; None: nothing was tried
+    may_call: bool
 
 
 @login_required
@@ -143,16 +145,19 @@ def show(
     name: str,
     problem: str = "",
     status: int = 200,
+    trial: Any = None,
 ) -> HttpResponse:
     """The page, with what was entered and the refusal above it where a form was refused."""
     row = queries.find(team, name, actor.sees)
     if row is None:
         raise TrainmasterError("not_found", what=f"endpoint {name} in team {team}")
-    page = _page(actor, row, request.POST.dict(), {"": problem} if problem else {})
+    page = _page(actor, row, request.POST.dict(), {"": problem} if problem else {}, trial)
     return fragments.render(request, "serving/detail.html", page, status=status)
 
 
-def _page(actor: Actor, row: Endpoint, given: Mapping[str, Any], problems: Mapping[str, str]) -> EndpointPage:
+def _page(
+    actor: Actor, row: Endpoint, given: Mapping[str, Any], problems: Mapping[str, str], trial: Any
+) -> EndpointPage:
     now = now_ms()
     until = traffic.whole_until(now)
     last_hour = cache(lambda: queries.samples([row.id], until - CHART_MS, until))
@@ -178,6 +183,8 @@ def _page(actor: Actor, row: Endpoint, given: Mapping[str, Any], problems: Mappi
         versions=lambda: _versions(row),
         values={**values, **({"automatic": "", **given} if "version" in given else given)},
         problems=problems,
+        trial=trial,
+        may_call=not row.stopped and permissions.may(actor, "endpoint.call", row.team_id),
     )
 
 

@@ -26,6 +26,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.rig import autoscaling, serving_faults, serving_live
 from benchmarks.rig.serving_load import Load, drive
 from benchmarks.rig.serving_systems import System, systems
 from tools import serving_venv
@@ -99,23 +100,17 @@ def measure(system: System, at_once: int, seconds: float) -> Load:
 
 
 def live(seconds: float, repeats: int) -> None:
-    from benchmarks.rig.serving_live import router_and_rollback
-
-    for line in router_and_rollback(seconds, repeats):
+    for line in serving_live.router_and_rollback(seconds, repeats):
         show(line)
 
 
 def faults() -> None:
-    from benchmarks.rig import serving_faults
-
     for line in serving_faults.faults():
         show(line)
 
 
 def autoscaler() -> None:
-    from benchmarks.rig.autoscaling import compare
-
-    for line in compare():
+    for line in autoscaling.compare():
         show(line)
 
 

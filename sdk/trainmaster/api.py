@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainmaster.checkpoints import collective
+from trainmaster.checkpoints import collective, loading
 from trainmaster.checkpoints.saving import WhenBusy
 from trainmaster.efficiency.meter import Part
 from trainmaster.environment import JobEnvironment, Scalar, client_environment, job_environment
@@ -116,8 +116,6 @@ def read_checkpoint(folder: Path) -> dict[str, Any]:
 
     Every byte is compared with its digest; a corrupt one raises CheckpointCorrupt.
     """
-    from trainmaster.checkpoints import loading
-
     loaded = loading.load(loading.Source([Path(folder)], warnings.warn, go_back=False))
     assert loaded is not None, "there is one candidate"
     return loaded.state

@@ -12,7 +12,6 @@ from django.db import close_old_connections
 from webapp.accounts import tokens
 from webapp.accounts.permissions import Actor, may
 from webapp.accounts.queries import actor_of
-from webapp.serving import passes
 
 KEPT_SECONDS = 10.0  # after which a revoked token is refused
 MOST_KEPT = 10_000
@@ -77,8 +76,8 @@ def _digest(token: str) -> bytes:
 def _look_up(token: str) -> Actor | None:
     close_old_connections()
     try:
-        if token.startswith(passes.PREFIX):
-            person = passes.holder(token)
+        if token.startswith(tokens.PASS):
+            person = tokens.holder(token)
             return None if person is None else actor_of(person)
         found = tokens.find(token)
         return None if found is None else actor_of(_Asker(found.user, found))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 CONNECT_SECONDS = 3.0
 ANSWER_SECONDS = 600.0
@@ -47,10 +48,9 @@ class Answer:
     async def parts(self) -> AsyncIterator[bytes]:
         """The body as it comes. Raises Lost where it ends too early."""
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                if not self.bodiless:
-                    async for part in _body(self.connection.reader, dict(self.headers)):
-                        yield part
+            if not self.bodiless:
+                async for part in _body(self.connection.reader, dict(self.headers)):
+                    yield part
         except (OSError, EOFError, ValueError) as error:
             raise Lost(f"{type(error).__name__} within the answer") from error
         self.whole = True
@@ -144,17 +144,23 @@ async def _body(reader: asyncio.StreamReader, headers: dict[bytes, bytes]) -> As
     if b"content-length" in headers:
         left = int(headers[b"content-length"])
         while left:
-            part = await reader.read(min(left, PART))
+            part = await _soon(reader.read(min(left, PART)))
             if not part:
                 raise EOFError
             left -= len(part)
             yield part
     elif headers.get(b"transfer-encoding", b"").lower() == b"chunked":
-        while size := int((await reader.readline()).partition(b";")[0], 16):
-            yield await reader.readexactly(size)
-            await reader.readexactly(2)
-        while (await reader.readline()).strip():
+        while size := int((await _soon(reader.readline())).partition(b";")[0], 16):
+            yield await _soon(reader.readexactly(size))
+            await _soon(reader.readexactly(2))
+        while (await _soon(reader.readline())).strip():
             pass  # trailers
     else:
-        while part := await reader.read(PART):
+        while part := await _soon(reader.read(PART)):
             yield part
+
+
+async def _soon(reading: Coroutine[Any, Any, bytes]) -> bytes:
+    """A replica that says nothing for so long is lost; a stream that goes on may take longer."""
+    async with asyncio.timeout(ANSWER_SECONDS):
+        return await reading

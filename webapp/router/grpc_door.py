@@ -11,6 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from trainmaster.serving.open_inference import Headers, Reply
+from webapp.router.connections import Lost
 from webapp.router.forwarding import Incoming
 from webapp.router.refusals import Refused
 
@@ -40,6 +41,8 @@ class Endpoints:
         except Refused as refused:
             wait = {b"retry-after": str(refused.retry_after).encode()} if refused.retry_after else {}
             return Reply(refused.status, wait, json.dumps({"error": str(refused)}).encode())
+        except Lost as lost:  # within its answer
+            return Reply(502, {}, json.dumps({"error": f"the replica was lost: {lost}"}).encode())
         first, *rest = messages
         return Reply(first["status"], dict(first["headers"]), b"".join(one.get("body", b"") for one in rest))
 

@@ -11,9 +11,10 @@ from django.test import Client
 
 from tests.webapp.conftest import Cast
 from tests.webapp.world import World, build
+from webapp.accounts import tokens
 from webapp.accounts.models import User
+from webapp.accounts.queries import actor_of
 from webapp.router import callers
-from webapp.serving import passes
 
 Browser = Callable[[User], Client]
 
@@ -83,8 +84,8 @@ def test_a_row_is_predicted_and_a_refusal_is_shown(
 
 
 def test_a_pass_that_is_forged_or_of_somebody_who_left_is_none(cast: Cast) -> None:
-    good = passes.issue(cast.viewer.username)
-    assert passes.holder(good) == cast.viewer
+    good = tokens.create_pass(actor_of(cast.viewer))
+    assert tokens.holder(good) == cast.viewer
     assert callers._look_up(good[:-2] + "xx") is None
     User.objects.filter(pk=cast.viewer.pk).update(is_active=False)
     assert callers._look_up(good) is None

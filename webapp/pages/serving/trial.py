@@ -13,10 +13,9 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_POST
 
-from webapp.accounts import permissions
+from webapp.accounts import permissions, tokens
 from webapp.accounts.queries import actor_of
 from webapp.pages.serving import views
-from webapp.serving import passes
 
 PATIENCE = 60.0  # seconds; an endpoint that is scaled to zero starts a replica first
 LONGEST = 4_000  # characters of an answer that are shown
@@ -41,7 +40,7 @@ def trial(request: HttpRequest, team: str, name: str) -> HttpResponse:
     actor = actor_of(request)
     permissions.require(actor, "endpoint.call", team, what=f"endpoint {name} in team {team}")
     kind, given = request.POST.get("kind", ""), request.POST.get("input", "")
-    found = asked(f"{settings.ROUTER_URL}/endpoints/{team}/{name}", passes.issue(actor.username), kind, given)
+    found = asked(f"{settings.ROUTER_URL}/endpoints/{team}/{name}", tokens.create_pass(actor), kind, given)
     return views.show(request, actor, team, name, trial=found)
 
 

@@ -123,6 +123,11 @@ class EndpointSpec:
         default=0,
     )  # fmt: skip
 
+    cache_seconds: int = described(
+        whole(0, 86_400), "Cache (s)",
+        "Equal predictions are answered from a router's memory for so long; 0: never. For deterministic models.",
+        Section.REQUESTS, default=0,
+    )  # fmt: skip
     sample_percent: int = described(
         whole(0, 100), "Sampled answers (%)",
         "Part of its answers whose features are kept to look for drift; 0: none.", Section.REQUESTS, default=0,

@@ -13,6 +13,7 @@ from typing import Any
 
 from platform_core.serving.routing import choose, to_canary
 from trainmaster.serving.http import TOKEN_HEADER
+from webapp.router.cache import LARGEST, Cache, key_of
 from webapp.router.connections import Answer, Connections, Lost, Unreachable
 from webapp.router.refusals import Refused
 from webapp.router.state import State, Upstream
@@ -23,6 +24,7 @@ HOLD_SECONDS = 60.0  # a request may wait for a replica that starts
 LARGEST_SAMPLE = 64 << 10  # of a request and of an answer whose features are kept
 LOST = (502, 503)  # of a replica that drains: another one answers
 KEY_HEADER = b"x-session"  # requests of one session go to one replica, and to one version
+CACHE = b"x-cache"  # "hit": no replica was asked
 REQUEST_ID = b"x-request-id"  # of the caller, or made here: labels name it
 _OWN = {b"host", b"authorization", b"content-length", b"connection", b"transfer-encoding", TOKEN_HEADER}
 _HOP = {b"connection", b"transfer-encoding", b"keep-alive", b"date", b"server", REQUEST_ID}
@@ -40,11 +42,14 @@ class Incoming:
     def key(self) -> str:
         return self.headers.get(KEY_HEADER, "")
 
+    def cache_key(self, route: Route) -> bytes | None:
+        return key_of(route, self.method, self.path, self.headers, self.body)
+
 
 class Forwarding:
     def __init__(self, state: State, wake: Callable[[str], Awaitable[None]]) -> None:
         self._state, self._wake = state, wake
-        self._connections = Connections()
+        self._connections, self._cache = Connections(), Cache()
         self._rng = random.Random()
 
     def close(self) -> None:
@@ -52,6 +57,8 @@ class Forwarding:
 
     async def forward(self, route: Route, incoming: Incoming, receive: Any, send: Any) -> None:
         """Answers the request. Its replica hears at once when the caller leaves."""
+        if await self._from_cache(route, incoming, send):
+            return
         work = asyncio.ensure_future(self._tries(route, incoming, send))
         left = asyncio.ensure_future(receive())
         try:
@@ -64,6 +71,17 @@ class Forwarding:
                 work.cancel()
                 with suppress(asyncio.CancelledError):
                     await work
+
+    async def _from_cache(self, route: Route, incoming: Incoming, send: Any) -> bool:
+        key = incoming.cache_key(route)
+        kept = self._cache.get(key) if key else None
+        if kept is None:
+            return False
+        headers = [*kept.headers, (REQUEST_ID, self._request_id(incoming).encode()), (CACHE, b"hit")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": kept.body})
+        self._state.count(route, route.stable_id, _now_ms(), 0.0, failed=False)
+        return True
 
     async def _tries(self, route: Route, incoming: Incoming, send: Any) -> None:
         tried: set[str] = set()
@@ -155,10 +173,17 @@ class Forwarding:
         self, route: Route, version_id: str, incoming: Incoming, response: Answer, send: Any
     ) -> None:
         """Passes the answer on, and keeps what is sampled of it."""
-        key = self._request_id(incoming)
+        key, cache_key = self._request_id(incoming), incoming.cache_key(route)
+        keeping = cache_key is not None and response.status == 200 and version_id == route.stable_id
         sampling = self._sampling(route, incoming, response.status)
-        answer = await _pass_on(response, send, sampling, key)
-        if answer is not None:
+        most = max(LARGEST if keeping else -1, LARGEST_SAMPLE if sampling else -1)
+        answer = await _pass_on(response, send, most, key)
+        if answer is None:
+            return
+        if cache_key is not None and keeping:
+            headers = [pair for pair in response.headers if pair[0] not in _HOP]
+            self._cache.put(cache_key, headers, answer, route.cache_seconds)
+        if sampling and len(answer) <= LARGEST_SAMPLE:
             self._state.sample(
                 SampledAnswer(
                     route.endpoint_id, version_id, _now_ms(), incoming.body, answer, route.redact, key
@@ -175,8 +200,8 @@ class Forwarding:
         return given if _ID.fullmatch(given) else f"{self._rng.getrandbits(128):032x}"
 
 
-async def _pass_on(response: Answer, send: Any, sampling: bool, key: str) -> bytes | None:
-    """Returns the body where it is sampled and not too large for that."""
+async def _pass_on(response: Answer, send: Any, most: int, key: str) -> bytes | None:
+    """Returns the body unless it has more bytes than `most`."""
     headers = [(name, value) for name, value in response.headers if name not in _HOP]
     headers.append((REQUEST_ID, key.encode()))
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
@@ -184,11 +209,11 @@ async def _pass_on(response: Answer, send: Any, sampling: bool, key: str) -> byt
     size = 0
     async for part in response.parts():
         size += len(part)
-        if sampling and size <= LARGEST_SAMPLE:
+        if size <= most:
             parts.append(part)
         await send({"type": "http.response.body", "body": part, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
-    return b"".join(parts) if sampling and size <= LARGEST_SAMPLE else None
+    return b"".join(parts) if size <= most else None
 
 
 def _now_ms() -> int:

@@ -72,6 +72,7 @@ def routes() -> list[Route]:
             row.id, row.team_id, row.name, row.stable_id, _share(row), row.spec["retry"],
             row.spec["rate_limit"], not row.wanted, tuple(addresses[row.id]),
             row.spec.get("sample_percent", 0), tuple(row.spec.get("redact", ())),
+            row.spec.get("cache_seconds", 0),
         )
         for row in endpoints
     ]  # fmt: skip

@@ -6,8 +6,8 @@ servers     an MLP 1024-4096-4096-10 of PyTorch on one thread, its requests as J
             model alone: one row, and the rows a second of its best batch), `c1` (one request at a time: ours and an
             unbatched server) and `c64` (64 at once: the bare batch, ours, FastAPI with a 30-line micro-batcher,
             LitServe). Systems take turns, the others stopped by a signal, and each figure is from the best of R turns
-live        a platform with two nodes: `router`, what the router adds to the answer of a replica, and `rollback`, a
-            canary that is rolled back under load: requests lost, and seconds until the last answer of the canary
+live        a platform with two nodes: `router` and `grpc`, what the router adds to the answer of a replica, and
+            `rollback`, a canary that is rolled back under load: requests lost, seconds until its last answer
 faults      two replicas behind two routers: `fault`, what callers lose when a replica, agent, gateway or router ends
 autoscaler  the plan of production over a week of simulated traffic: `autoscaler`, beside fixed and reactive replicas
 

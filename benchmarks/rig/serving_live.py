@@ -14,11 +14,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import grpc
 import psutil
 
 from benchmarks.rig.serving_load import Address, Load, call, drive, request_of
 from trainmaster.client import Client
+from trainmaster_wire.inference.v2 import open_inference_pb2 as wire
+from trainmaster_wire.inference.v2.open_inference_pb2_grpc import GRPCInferenceServiceStub
 from webapp.operations.platform_process import PlatformProcess, training_process
+from webapp.operations.state_folder import read_environment
 
 MODEL = "class Model:\n    def __init__(self, folder):\n        pass\n\n    def predict(self, rows):\n" \
         "        return [sum(row) for row in rows]\n"  # fmt: skip
@@ -39,6 +43,7 @@ def router_and_rollback(seconds: float, repeats: int) -> Iterator[dict[str, Any]
         direct = _replica(platform)
         for at_once in (1, CALLERS):
             yield _router(direct, routed, at_once, seconds, repeats)
+        yield _grpc(platform, token, seconds)
         client.call("PUT", f"{PATH}/version", json={
             "version": 2, "share_percent": 50, "watch_seconds": 3_600, "min_requests": 1_000_000,
         })  # fmt: skip
@@ -60,6 +65,28 @@ def _router(direct: Address, routed: Address, at_once: int, seconds: float, repe
         "routed_p50_ms": other.p50_ms, "routed_p99_ms": other.p99_ms, "failed": one.failed + other.failed,
         "overhead_p50_ms": round(other.p50_ms - one.p50_ms, 2),
         "overhead_p99_ms": round(other.p99_ms - one.p99_ms, 2), "routed_requests_per_s": other.per_second,
+    }  # fmt: skip
+
+
+def _grpc(platform: PlatformProcess, token: str, seconds: float) -> dict[str, Any]:
+    """One caller through the router's gRPC."""
+    listen = read_environment(platform.folder / "platform.env")["TRAINMASTER_ROUTER_GRPC_LISTEN"]
+    request = wire.ModelInferRequest(model_name="vision/sums")
+    tensor = request.inputs.add(name="x", datatype="FP64", shape=[1, len(ROW)])
+    tensor.contents.fp64_contents.extend(ROW)
+    metadata, times = (("authorization", f"Bearer {token}"),), []
+    with grpc.insecure_channel(listen) as channel:
+        stub = GRPCInferenceServiceStub(channel)
+        until = time.perf_counter() + seconds
+        while (began := time.perf_counter()) < until:
+            answer = stub.ModelInfer(request, metadata=metadata, timeout=PATIENCE)
+            times.append((time.perf_counter() - began) * 1_000)
+            if list(answer.outputs[0].contents.fp64_contents) != [sum(ROW)]:
+                raise SystemExit(f"the endpoint answered {answer}")
+    times.sort()
+    return {
+        "measure": "grpc", "at_once": 1, "p50_ms": round(times[len(times) // 2], 2),
+        "p99_ms": round(times[min(len(times) - 1, int(len(times) * 0.99))], 2), "requests": len(times),
     }  # fmt: skip
 
 

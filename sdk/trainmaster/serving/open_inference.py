@@ -124,7 +124,7 @@ def make_server(door: Door, listen: str) -> grpc.aio.Server:
         ("grpc.so_reuseport", 0),
     ]  # fmt: skip
     server = grpc.aio.server(options=options)
-    open_inference_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(Inference(door), server)  # type: ignore[no-untyped-call]
+    open_inference_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(Inference(door), server)
     server.add_insecure_port(listen)
     return server
 

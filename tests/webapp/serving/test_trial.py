@@ -64,9 +64,9 @@ def test_a_text_is_completed_on_the_page(cast: Cast, world: World, browser: Brow
     assert "def <mark>main() -&gt; &lt;None&gt;:</mark>" in page
     [(path, token, body)] = router.asked
     assert (path, body["prompt"]) == (f"/endpoints/vision/{world.endpoint}/v1/completions", "def ")
-    actor = callers._look_up(token)
-    assert actor is not None
-    assert (actor.username, callers.may_call(actor, "vision")) == (cast.viewer.username, True)
+    person = tokens.holder(token)
+    assert person == cast.viewer
+    assert callers.may_call(actor_of(person), "vision")
 
 
 def test_a_row_is_predicted_and_a_refusal_is_shown(
@@ -86,9 +86,9 @@ def test_a_row_is_predicted_and_a_refusal_is_shown(
 def test_a_pass_that_is_forged_or_of_somebody_who_left_is_none(cast: Cast) -> None:
     good = tokens.create_pass(actor_of(cast.viewer))
     assert tokens.holder(good) == cast.viewer
-    assert callers._look_up(good[:-2] + "xx") is None
+    assert tokens.holder(good[:-2] + "xx") is None
     User.objects.filter(pk=cast.viewer.pk).update(is_active=False)
-    assert callers._look_up(good) is None
+    assert tokens.holder(good) is None
 
 
 def test_a_router_that_does_not_answer_is_told(

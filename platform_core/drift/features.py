@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 MOST_FEATURES = 64  # of one request
@@ -28,10 +29,29 @@ def features_of(request: bytes, answer: bytes, redacted: Collection[str] = ()) -
         *_named("input", _first(asked, "inputs", "prompt")),
         *_named("output", _first(given, "outputs", "choices")),
     ):
-        parts = name.replace("[", ".").split(".")
-        if len(found) < MOST_FEATURES and not any(part in redacted for part in parts):
+        if len(found) < MOST_FEATURES and not _is_named(name, redacted):
             found[name] = value
     return found
+
+
+def slices_of(features: Mapping[str, Any], names: Collection[str]) -> tuple[str, ...]:
+    """ "input.language = de" of each feature that has one of the names as a part, of texts and whole numbers."""
+    return tuple(
+        f"{name} = {value if isinstance(value, str) else int(value)}"
+        for name, value in features.items()
+        if (isinstance(value, str) or (isinstance(value, int | float) and float(value).is_integer()))
+        and _is_named(name, names)
+    )
+
+
+def largest_slices(slices: Iterable[tuple[str, ...]], most: int) -> frozenset[str]:
+    """Those with the most rows: a name that turns out to be an id makes no thousand tests."""
+    counts = Counter(name for row in slices for name in row)
+    return frozenset(sorted(counts, key=lambda name: (-counts[name], name))[:most])
+
+
+def _is_named(feature: str, names: Collection[str]) -> bool:
+    return any(part in names for part in feature.replace("[", ".").replace("]", "").split("."))
 
 
 def _parsed(body: bytes) -> Any:

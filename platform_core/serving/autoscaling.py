@@ -1,4 +1,4 @@
-"""How many replicas an endpoint needs: by the requests that are in it at once, and by their latency."""
+"""How many replicas an endpoint needs: by its requests at once, by their latency, and by the last week."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from platform_core.units import MINUTE_MS, SECOND_MS
 
 UP_WINDOW_MS = 10 * SECOND_MS  # a burst that is shorter is queued
 MOST_REPLICAS = 1_000
+LEAST_EXPECTED = 0.5  # of a replica
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,22 @@ class Scale:
     reason: str
 
 
-def scale(policy: ScalingPolicy, readings: Sequence[Reading], current: int, now_ms: int) -> Scale:
-    """More at once, fewer only after `down_after_ms`. `readings` are in the order of time."""
+def scale(
+    policy: ScalingPolicy, readings: Sequence[Reading], current: int, now_ms: int, expected: float = 0.0
+) -> Scale:
+    """More at once, fewer only after `down_after_ms`. `readings` are in the order of time.
+
+    `expected` is the demand that the last week lets expect, in requests at once; it only adds replicas.
+    """
     recent = [reading for reading in readings if reading.at_ms > now_ms - policy.down_after_ms]
     now = _needed(policy, [one for one in recent if one.at_ms > now_ms - UP_WINDOW_MS])
     needed, reason = now, f"{now} for the requests of the last {UP_WINDOW_MS // SECOND_MS} s"
+    soon = _expected(policy, expected)
+    if soon > needed:
+        needed, reason = (
+            soon,
+            f"{soon} for the {expected:.1f} requests at once that the last week lets expect",
+        )
     slow = _too_slow(policy, recent, now_ms)
     if slow is not None and 0 < current <= policy.maximum and needed <= current:
         needed, reason = current + 1, f"p99 is {slow:.0f} ms, its target {policy.target_latency_ms} ms"
@@ -77,6 +89,12 @@ def _needed(policy: ScalingPolicy, readings: Sequence[Reading]) -> int:
     demand = sum(reading.in_flight for reading in readings) / len(readings)
     asked = any(reading.requests for reading in readings)
     return max(math.ceil(demand / policy.target_concurrency - 1e-9), int(asked))
+
+
+def _expected(policy: ScalingPolicy, expected: float) -> int:
+    """Less than half of a replica's requests keeps none ready: an endpoint may scale to zero."""
+    replicas = expected / policy.target_concurrency
+    return math.ceil(replicas - 1e-9) if replicas >= LEAST_EXPECTED else 0
 
 
 def _too_slow(policy: ScalingPolicy, readings: Sequence[Reading], now_ms: int) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -18,13 +18,17 @@ from platform_core.units import GIB, MINUTE_MS
 
 MOST_IDLE_MINUTES = 7 * 24 * 60
 MOST_REDACTED = 100
+MOST_SLICED = 4
 
 
-def _redacted(read: Reader) -> tuple[str, ...]:
-    names = read.words("redact")
-    if len(names) > MOST_REDACTED or any(not 0 < len(name) <= 200 for name in names):
-        read.say("redact", f"must have at most {MOST_REDACTED} names of 1 to 200 characters")
-    return names
+def _names(field: str, most: int) -> Callable[[Reader], tuple[str, ...]]:
+    def read_names(read: Reader) -> tuple[str, ...]:
+        names = read.words(field)
+        if len(names) > most or any(not 0 < len(name) <= 200 for name in names):
+            read.say(field, f"must have at most {most} names of 1 to 200 characters")
+        return names
+
+    return read_names
 
 
 class Section(StrEnum):
@@ -119,13 +123,23 @@ class EndpointSpec:
         default=0,
     )  # fmt: skip
 
+    cache_seconds: int = described(
+        whole(0, 86_400), "Cache (s)",
+        "Equal predictions are answered from a router's memory for so long; 0: never. For deterministic models.",
+        Section.REQUESTS, default=0,
+    )  # fmt: skip
     sample_percent: int = described(
         whole(0, 100), "Sampled answers (%)",
         "Part of its answers whose features are kept to look for drift; 0: none.", Section.REQUESTS, default=0,
     )  # fmt: skip
     redact: tuple[str, ...] = described(
-        words(_redacted, MOST_REDACTED), "Redacted features",
+        words(_names("redact", MOST_REDACTED), MOST_REDACTED), "Redacted features",
         "Names of inputs and outputs of which nothing is kept.", Section.REQUESTS, default=(), example="age",
+    )  # fmt: skip
+    slices: tuple[str, ...] = described(
+        words(_names("slices", MOST_SLICED), MOST_SLICED), "Slices",
+        "Names of inputs and outputs by whose values drift is looked for, too.", Section.REQUESTS, default=(),
+        example="language",
     )  # fmt: skip
 
     @property

@@ -6,13 +6,14 @@ import atexit
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainmaster.checkpoints import collective
+from trainmaster.checkpoints import collective, loading
 from trainmaster.checkpoints.saving import CopyTime, WhenBusy
 from trainmaster.efficiency.meter import Part
 from trainmaster.environment import JobEnvironment, Scalar, client_environment, job_environment
@@ -111,6 +112,16 @@ def load_checkpoint(into: Mapping[str, Any] | None = None) -> tuple[dict[str, An
     alone on a laptop it is set aside and the next older one is used.
     """
     return _run().load_checkpoint(into)
+
+
+def read_checkpoint(folder: Path) -> dict[str, Any]:
+    """The state in the folder of one checkpoint, on the CPU, without a run: for what serves or exports a model.
+
+    Every byte is compared with its digest; a corrupt one raises CheckpointCorrupt.
+    """
+    loaded = loading.load(loading.Source([Path(folder)], warnings.warn, go_back=False))
+    assert loaded is not None, "there is one candidate"
+    return loaded.state
 
 
 def checkpoint_due(step: int, every: int = 100) -> bool:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from django.core import signing
 from django.db import transaction
 
 from platform_core.errors import TrainmasterError
@@ -16,6 +17,8 @@ MAX_DAYS = 365
 MAX_ADMIN_DAYS = 30  # a stolen one opens the whole platform
 # "Last used" is kept to the minute: a busy token must not mean a write for each request.
 SEEN_EVERY_MS = 60_000
+PASS, PASS_SECONDS = "page_", 60
+_SALT = "webapp.accounts.tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,20 @@ def create_admin_token(actor: Actor, name: str, days: int) -> NewToken:
     """Creates a token with the access of its owner, for as long as they are an admin. It cannot create tokens."""
     require(actor, "token.create_admin")
     return _create(actor, Scope.ADMIN, None, name, days, MAX_ADMIN_DAYS)
+
+
+def create_pass(actor: Actor) -> str:
+    """With which a page asks the router for the person who looks at it. It is signed, not kept, and in no browser."""
+    return PASS + signing.dumps(actor.username, salt=_SALT)
+
+
+def holder(text: str) -> User | None:
+    """Of a pass; None for what is none, or is older than a minute."""
+    try:
+        username = signing.loads(text.removeprefix(PASS), salt=_SALT, max_age=PASS_SECONDS)
+    except signing.BadSignature:
+        return None
+    return User.objects.filter(username=username, is_active=True).first()
 
 
 @transaction.atomic

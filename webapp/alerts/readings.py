@@ -115,7 +115,7 @@ def _checkpoint_time(at_ms: int) -> Iterator[Reading]:
 
 def _drift(at_ms: int) -> Iterator[Reading]:
     for one in serving.drifts():
-        detail = ", ".join(one.moved[:5]) + (" and more" if len(one.moved) > 5 else "")
+        detail = "; ".join(one.moved[:5]) + (" and more" if len(one.moved) > 5 else "")
         yield Reading(len(one.moved), one.endpoint_id, one.name, one.team, detail)
 
 

@@ -110,6 +110,7 @@ DEBUG = flag("TRAINMASTER_DEBUG", False)
 PUBLIC_URL = text("TRAINMASTER_PUBLIC_URL", "http://127.0.0.1:8000")
 PROBE_URL = text("TRAINMASTER_PROBE_URL", f"{PUBLIC_URL}/healthz")  # asked for the service level availability
 ROUTER_URL = text("TRAINMASTER_ROUTER_URL", "http://127.0.0.1:7700")
+ROUTER_GRPC_LISTEN = text("TRAINMASTER_ROUTER_GRPC_LISTEN", "")
 SECURE = PUBLIC_URL.startswith("https://")
 ALLOWED_HOSTS = words(
     "TRAINMASTER_ALLOWED_HOSTS", f"{urllib.parse.urlsplit(PUBLIC_URL).hostname},localhost,127.0.0.1"

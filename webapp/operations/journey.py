@@ -1,14 +1,12 @@
 """The journey that `trainmaster demo` takes through the product, on its real parts, as people would: Bob submits a
-job with the browser's form and another through the SDK's client, compares them, and deploys the better model."""
+job with the browser's form and another through the SDK's client, compares, deploys and serves them."""
 
 import re
 import runpy
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import httpx
 
@@ -17,7 +15,9 @@ from trainmaster import bundle
 from trainmaster.answers import Deployment, Job, Node
 from trainmaster.client import Client, ClientError
 from webapp.operations.cast import CAST
+from webapp.operations.journey_serving import serve
 from webapp.operations.programs import ROOT
+from webapp.operations.traveller import JourneyFailedError, Traveller
 
 EXAMPLE = ROOT / "examples" / "bytelm"
 SUBMITTER = next(person for person in CAST if person.username == "bob")
@@ -28,39 +28,8 @@ FORM = {
 }  # fmt: skip
 RANKS = 4
 STEPS = "steps=100"
-MINUTES = 10
 METRIC = "bits_per_byte"
 LEARNT = 3.5  # bits per byte on held-out files; an untrained model needs 8
-
-
-class JourneyFailedError(Exception):
-    """Which step did not come to its end, and what was seen instead."""
-
-
-@dataclass
-class Traveller:
-    """Bob with a browser session, an API token and a function that prints each step."""
-
-    url: str
-    client: Client
-    say: Callable[[str], None]
-    began: float = field(default_factory=time.monotonic)
-
-    def tell(self, sentence: str) -> None:
-        self.say(f"{time.monotonic() - self.began:6.1f} s  {sentence}")
-
-    def wait(self, purpose: str, look: Callable[[], Any], done: Callable[[Any], bool]) -> Any:
-        """Look until it is done, a few times a second."""
-        deadline = time.monotonic() + MINUTES * 60
-        seen = look()
-        while not done(seen):
-            if time.monotonic() > deadline:
-                raise JourneyFailedError(
-                    f"{purpose} was not done after {MINUTES} minutes; the last look gave {seen}."
-                )
-            time.sleep(0.2)
-            seen = look()
-        return seen
 
 
 def travel(
@@ -77,7 +46,7 @@ def travel(
     """
     try:
         with Client(url, token) as client:
-            bob = Traveller(url, client, say)
+            bob = Traveller(url, client, token, say)
             ready = bob.wait(
                 "The start of all nodes", lambda: _ready(client), lambda ready: len(ready) >= nodes
             )
@@ -105,7 +74,8 @@ def _travel(bob: Traveller, scratch: Path, slots: dict[str, str]) -> None:
     bob.tell(f"Submitted the same with a tenth of the learning rate through the SDK: {second}")
     _follow(bob, second)
     best = _compare(bob, [first, second])
-    _deploy(bob, best)
+    version = _deploy(bob, best)
+    serve(bob, code, slots["gpu_type"], version, next(run for run in (first, second) if run != best))
 
 
 def _dataset(bob: Traveller, scratch: Path) -> str:
@@ -177,7 +147,8 @@ def _compare(bob: Traveller, runs: list[str]) -> str:
     return best
 
 
-def _deploy(bob: Traveller, run: str) -> None:
+def _deploy(bob: Traveller, run: str) -> int:
+    """The number of the version."""
     checkpoint = bob.client.job(run).latest_checkpoint
     version = bob.client.register_version("bytelm", team="vision", checkpoint=checkpoint)
     bob.tell(f"Registered checkpoint {checkpoint} as bytelm version {version.version}")
@@ -194,3 +165,4 @@ def _deploy(bob: Traveller, run: str) -> None:
             f"The deployment is {ended.status} on {ended.workers_complete} of {ended.workers} nodes."
         )
     bob.tell(f"Deployed to {ended.workers_complete} nodes, verified: {bob.url}/deployments/{ended.id}/")
+    return version.version

@@ -56,6 +56,7 @@ class Ports:
     postgres: int
     valkey: int
     router: int = 0
+    router_grpc: int = 0
     transfer: tuple[int, ...] = ()
     rendezvous: tuple[tuple[int, int], ...] = ()
 
@@ -69,6 +70,7 @@ class Ports:
             postgres=block + 2,
             valkey=block + 3,
             router=block + 5,  # 4 is that of web, where the preferred one is taken
+            router_grpc=block + 6,
             transfer=tuple(block + 10 + number for number in range(agents)),
             rendezvous=tuple(
                 (first + number * RENDEZVOUS_PORTS, first + (number + 1) * RENDEZVOUS_PORTS - 1)
@@ -77,7 +79,7 @@ class Ports:
         )
 
     def servers(self) -> Iterable[int]:
-        yield from (self.gateway, self.postgres, self.valkey, self.router, *self.transfer)
+        yield from (self.gateway, self.postgres, self.valkey, self.router, self.router_grpc, *self.transfer)
 
     def all(self) -> Iterable[int]:
         yield from self.servers()

@@ -151,6 +151,7 @@ def shared_environment(
         **{name: value for name, value in secrets.items() if name.startswith("TRAINMASTER_")},
         "TRAINMASTER_PUBLIC_URL": f"http://127.0.0.1:{ports.web}",
         "TRAINMASTER_ROUTER_URL": f"http://127.0.0.1:{ports.router}",
+        "TRAINMASTER_ROUTER_GRPC_LISTEN": f"127.0.0.1:{ports.router_grpc}",
         "TRAINMASTER_STORE_URL": options.store_url or folder.store.absolute().as_uri(),
         "TRAINMASTER_STATIC_ROOT": str(folder.path / "static"),
         "TRAINMASTER_GATEWAY_LISTEN": f"127.0.0.1:{ports.gateway}",

@@ -65,6 +65,7 @@ class EndpointOut(serializers.Serializer[Any]):
 
 class DriftFinding(serializers.Serializer[Any]):
     feature = serializers.CharField()
+    slice = serializers.CharField(default="", help_text='Such as "input.language = de"; empty: all samples.')
     test = serializers.CharField()
     value = serializers.FloatField(help_text="Distance of the newest samples from the first ones.")
     limit = serializers.FloatField(help_text="A greater distance is hardly chance.")

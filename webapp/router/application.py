@@ -7,9 +7,13 @@ import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from django.conf import settings
+
+from trainmaster.serving.open_inference import make_server
 from webapp.router.callers import Callers, may_call
 from webapp.router.duties import Duties
 from webapp.router.forwarding import Forwarding, Incoming
+from webapp.router.grpc_door import Endpoints
 from webapp.router.refusals import Refused
 from webapp.router.state import State
 from webapp.serving.values import Route
@@ -19,6 +23,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 LARGEST_BODY = 64 << 20
+GRPC_GRACE_SECONDS = 20
 
 
 class Router:
@@ -27,6 +32,7 @@ class Router:
         self._state: State | None = None
         self._duties: Duties | None = None
         self._forwarding: Forwarding | None = None
+        self._grpc: Any = None
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -47,30 +53,40 @@ class Router:
                 self._duties = Duties(self._state)
                 self._forwarding = Forwarding(self._state, self._duties.wake)
                 await self._duties.begin()
+                await self._open_grpc()
             elif self._duties is not None and self._forwarding is not None:
+                if self._grpc is not None:
+                    await self._grpc.stop(GRPC_GRACE_SECONDS)
                 await self._duties.end()
-                await self._forwarding.close()
+                self._forwarding.close()
             await send({"type": f"lifespan.{kind}.complete"})
             if kind == "shutdown":
                 return
 
+    async def _open_grpc(self) -> None:
+        if settings.ROUTER_GRPC_LISTEN:
+            self._grpc = make_server(Endpoints(self), settings.ROUTER_GRPC_LISTEN)
+            await self._grpc.start()
+
     async def _answer(self, scope: Any, receive: Receive, send: Send) -> None:
-        assert self._state is not None, "uvicorn starts the lifespan first"
-        assert self._forwarding is not None
         path: str = scope["raw_path"].decode("latin-1").partition("?")[0]
         if path == "/livez":
             return await answer(send, 200, {"live": True})
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        route, rest = await self._route(path, headers)
+        route, rest = await self.route(path, headers)
         body = await read_body(receive)
         query = scope["query_string"].decode("latin-1")
         incoming = Incoming(scope["method"], rest + (f"?{query}" if query else ""), headers, body)
-        await self._forwarding.forward(route, incoming, receive, send)
+        await self.forward(route, incoming, receive, send)
         return None
 
-    async def _route(self, path: str, headers: dict[bytes, str]) -> tuple[Route, str]:
+    async def forward(self, route: Route, incoming: Incoming, receive: Receive, send: Send) -> None:
+        assert self._forwarding is not None, "uvicorn starts the lifespan first"
+        await self._forwarding.forward(route, incoming, receive, send)
+
+    async def route(self, path: str, headers: dict[bytes, str]) -> tuple[Route, str]:
         """The endpoint that a path names, for those who may call it. Others must not learn that it exists."""
-        assert self._state is not None
+        assert self._state is not None, "uvicorn starts the lifespan first"
         parts = path.split("/", 4)
         if len(parts) < 5 or parts[1] != "endpoints":
             raise Refused(404, f"there is no {path}; the address of an endpoint is /endpoints/TEAM/NAME/…")

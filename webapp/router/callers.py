@@ -76,6 +76,9 @@ def _digest(token: str) -> bytes:
 def _look_up(token: str) -> Actor | None:
     close_old_connections()
     try:
+        if token.startswith(tokens.PASS):
+            person = tokens.holder(token)
+            return None if person is None else actor_of(person)
         found = tokens.find(token)
         return None if found is None else actor_of(_Asker(found.user, found))
     finally:

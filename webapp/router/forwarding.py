@@ -7,24 +7,24 @@ import random
 import re
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
-
 from platform_core.serving.routing import choose, to_canary
 from trainmaster.serving.http import TOKEN_HEADER
+from webapp.router.cache import LARGEST, Cache, key_of
+from webapp.router.connections import Answer, Connections, Lost, Unreachable
 from webapp.router.refusals import Refused
 from webapp.router.state import State, Upstream
 from webapp.serving.values import Route, SampledAnswer, replica_token
 
 MOST_TRIES = 4
 HOLD_SECONDS = 60.0  # a request may wait for a replica that starts
-ANSWER_SECONDS = 600.0
 LARGEST_SAMPLE = 64 << 10  # of a request and of an answer whose features are kept
 LOST = (502, 503)  # of a replica that drains: another one answers
 KEY_HEADER = b"x-session"  # requests of one session go to one replica, and to one version
+CACHE = b"x-cache"  # "hit": no replica was asked
 REQUEST_ID = b"x-request-id"  # of the caller, or made here: labels name it
 _OWN = {b"host", b"authorization", b"content-length", b"connection", b"transfer-encoding", TOKEN_HEADER}
 _HOP = {b"connection", b"transfer-encoding", b"keep-alive", b"date", b"server", REQUEST_ID}
@@ -42,20 +42,23 @@ class Incoming:
     def key(self) -> str:
         return self.headers.get(KEY_HEADER, "")
 
+    def cache_key(self, route: Route) -> bytes | None:
+        return key_of(route, self.method, self.path, self.headers, self.body)
+
 
 class Forwarding:
     def __init__(self, state: State, wake: Callable[[str], Awaitable[None]]) -> None:
         self._state, self._wake = state, wake
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=1_000, keepalive_expiry=30)
-        timeout = httpx.Timeout(ANSWER_SECONDS, connect=3.0, pool=10.0)
-        self._client = httpx.AsyncClient(limits=limits, timeout=timeout, trust_env=False)
+        self._connections, self._cache = Connections(), Cache()
         self._rng = random.Random()
 
-    async def close(self) -> None:
-        await self._client.aclose()
+    def close(self) -> None:
+        self._connections.close()
 
     async def forward(self, route: Route, incoming: Incoming, receive: Any, send: Any) -> None:
         """Answers the request. Its replica hears at once when the caller leaves."""
+        if await self._from_cache(route, incoming, send):
+            return
         work = asyncio.ensure_future(self._tries(route, incoming, send))
         left = asyncio.ensure_future(receive())
         try:
@@ -68,6 +71,17 @@ class Forwarding:
                 work.cancel()
                 with suppress(asyncio.CancelledError):
                     await work
+
+    async def _from_cache(self, route: Route, incoming: Incoming, send: Any) -> bool:
+        key = incoming.cache_key(route)
+        kept = self._cache.get(key) if key else None
+        if kept is None:
+            return False
+        headers = [*kept.headers, (REQUEST_ID, self._request_id(incoming).encode()), (CACHE, b"hit")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": kept.body})
+        self._state.count(route, route.stable_id, _now_ms(), 0.0, failed=False)
+        return True
 
     async def _tries(self, route: Route, incoming: Incoming, send: Any) -> None:
         tried: set[str] = set()
@@ -117,47 +131,34 @@ class Forwarding:
     ) -> bool:
         """Whether it was answered. False: the replica was lost before its answer began, so another may try."""
         address = upstream.address
-        headers = [(name, value) for name, value in incoming.headers.items() if name not in _OWN]
-        headers.append((TOKEN_HEADER, replica_token(address.job_id)))
-        request = self._client.build_request(
-            incoming.method, address.url + incoming.path, content=incoming.body,
-            headers=[(name, value.encode("latin-1") if isinstance(value, str) else value) for name, value in headers],
-        )  # fmt: skip
+        headers = [
+            (name, value.encode("latin-1")) for name, value in incoming.headers.items() if name not in _OWN
+        ]
+        headers.append((TOKEN_HEADER, replica_token(address.job_id).encode()))
         upstream.outstanding += 1
         started, failed = False, True
         try:
-            response = await self._client.send(request, stream=True)
-            async with aclosing(response):
-                if response.status_code in LOST and not last:
+            place = address.host, address.port
+            response = await self._connections.request(
+                place, incoming.method, incoming.path, headers, incoming.body
+            )
+            try:
+                if response.status in LOST and not last:
                     return False
-                started = True
-                failed = response.status_code >= 500
-                sampling = self._sampling(route, incoming, response.status_code)
-                key = self._request_id(incoming)
-                answer = await _pass_on(response, send, sampling, key)
-                if answer is not None:
-                    sample = SampledAnswer(
-                        route.endpoint_id,
-                        address.version_id,
-                        _now_ms(),
-                        incoming.body,
-                        answer,
-                        route.redact,
-                        key,
-                    )
-                    self._state.sample(sample)
+                started, failed = True, response.status >= 500
+                await self._answer(route, address.version_id, incoming, response, send)
+            finally:
+                self._connections.done(response)
             upstream.circuit = upstream.circuit.succeeded()
             return True
-        except httpx.TransportError as error:
+        except Lost as error:
             upstream.circuit = upstream.circuit.failed(_now_ms())
-            if isinstance(error, httpx.ConnectError):
+            if isinstance(error, Unreachable):
                 upstream.ready = False  # until it is found ready again
             if started:
                 raise  # the caller has a part of the answer: its connection ends here
             if last:
-                raise Refused(
-                    502, f"a replica of {route.name} was lost: {type(error).__name__}", 1
-                ) from error
+                raise Refused(502, f"a replica of {route.name} was lost: {error}", 1) from error
             return False
         except asyncio.CancelledError:
             failed = False  # the caller left: nobody's error
@@ -167,6 +168,27 @@ class Forwarding:
             if started or last:
                 latency_ms = (time.perf_counter() - began) * 1000
                 self._state.count(route, address.version_id, _now_ms(), latency_ms, failed)
+
+    async def _answer(
+        self, route: Route, version_id: str, incoming: Incoming, response: Answer, send: Any
+    ) -> None:
+        """Passes the answer on, and keeps what is sampled of it."""
+        key, cache_key = self._request_id(incoming), incoming.cache_key(route)
+        keeping = cache_key is not None and response.status == 200 and version_id == route.stable_id
+        sampling = self._sampling(route, incoming, response.status)
+        most = max(LARGEST if keeping else -1, LARGEST_SAMPLE if sampling else -1)
+        answer = await _pass_on(response, send, most, key)
+        if answer is None:
+            return
+        if cache_key is not None and keeping:
+            headers = [pair for pair in response.headers if pair[0] not in _HOP]
+            self._cache.put(cache_key, headers, answer, route.cache_seconds)
+        if sampling and len(answer) <= LARGEST_SAMPLE:
+            self._state.sample(
+                SampledAnswer(
+                    route.endpoint_id, version_id, _now_ms(), incoming.body, answer, route.redact, key
+                )
+            )
 
     def _sampling(self, route: Route, incoming: Incoming, status: int) -> bool:
         """Whether the features of this answer are kept."""
@@ -178,20 +200,20 @@ class Forwarding:
         return given if _ID.fullmatch(given) else f"{self._rng.getrandbits(128):032x}"
 
 
-async def _pass_on(response: httpx.Response, send: Any, sampling: bool, key: str) -> bytes | None:
-    """Returns the body where it is sampled and not too large for that."""
-    headers = [(name.lower(), value) for name, value in response.headers.raw if name.lower() not in _HOP]
+async def _pass_on(response: Answer, send: Any, most: int, key: str) -> bytes | None:
+    """Returns the body unless it has more bytes than `most`."""
+    headers = [(name, value) for name, value in response.headers if name not in _HOP]
     headers.append((REQUEST_ID, key.encode()))
-    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
     parts: list[bytes] = []
     size = 0
-    async for part in response.aiter_raw():
+    async for part in response.parts():
         size += len(part)
-        if sampling and size <= LARGEST_SAMPLE:
+        if size <= most:
             parts.append(part)
         await send({"type": "http.response.body", "body": part, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
-    return b"".join(parts) if sampling and size <= LARGEST_SAMPLE else None
+    return b"".join(parts) if size <= most else None
 
 
 def _now_ms() -> int:

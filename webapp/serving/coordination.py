@@ -21,14 +21,14 @@ from platform_core.units import DAY_MS, SECOND_MS
 from webapp.base import lease
 from webapp.base.identity import now_ms
 from webapp.base.lease import Leadership
-from webapp.serving import drift, queries, services
+from webapp.serving import drift, history, queries, services
 from webapp.serving.models import Endpoint, Replica, TrafficSample
 from webapp.serving.values import BUCKET_MS
 from webapp.sockets import services as sockets
 
 log = logging.getLogger(__name__)
 HEALTHY_MS = 6 * SECOND_MS  # an older look at a replica says nothing
-KEPT_MS = 7 * DAY_MS  # of traffic
+KEPT_MS = 8 * DAY_MS  # of traffic: a week, and the time before it that a forecast compares
 
 
 def coordinate() -> bool:
@@ -131,7 +131,7 @@ def _scale(row: Endpoint, now: int) -> None:
     readings = queries.readings(row.id, since)
     if policy.minimum == 0 and row.created_ms > since and not readings:
         return  # it has not been up for long enough to call it idle
-    scaled = scale(policy, readings, row.wanted, now)
+    scaled = scale(policy, readings, row.wanted, now, history.expected_demand(row.id, now))
     if (scaled.replicas, scaled.reason) != (row.wanted, row.scaling_reason):
         row.wanted, row.scaling_reason = scaled.replicas, scaled.reason
         row.save(update_fields=["wanted", "scaling_reason"])

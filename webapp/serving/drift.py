@@ -5,10 +5,11 @@ The reference are the first samples of the version in use, the window the newest
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from platform_core.drift.detection import LEAST, Row, judge
+from platform_core.drift.detection import LEAST, Finding, Row, judge
+from platform_core.drift.features import largest_slices, slices_of
 from platform_core.json_values import storable
 from platform_core.units import DAY_MS, MINUTE_MS
 from webapp.base.lease import Fence
@@ -19,6 +20,7 @@ from webapp.sockets import services as sockets
 REFERENCE, WINDOW = 500, 500  # samples
 EVERY_MS, WINDOW_MS = MINUTE_MS, DAY_MS
 SHOWN = 50  # findings
+MOST_SLICES = 12  # each is tested by itself
 
 
 def look(now_ms: int, fence: Fence) -> None:
@@ -41,18 +43,20 @@ def measured(row: Endpoint, now_ms: int) -> dict[str, Any]:
     after = samples.filter(id__gt=first[-1].pk, at_ms__gte=now_ms - WINDOW_MS) if first else samples.none()
     newest = list(after.order_by("-id")[:WINDOW])
     enough = len(first) == REFERENCE and len(newest) >= LEAST
-    findings = judge(_rows(first), _rows(newest)) if enough else ()
+    findings = judge(*_rows(first, newest, row.spec.get("slices", ()))) if enough else ()
     return {
         "at_ms": now_ms,
         "reference": len(first),
         "window": len(newest),
-        "findings": [
-            {
-                "feature": one.feature, "test": one.test, "value": storable(one.value), "limit": storable(one.limit),
-                "reference": one.reference, "window": one.window, "moved": one.moved,
-            }
-            for one in findings[:SHOWN]
-        ],
+        "findings": [_shown(one) for one in findings[:SHOWN]],
+    }
+
+
+def _shown(finding: Finding) -> dict[str, Any]:
+    return {
+        "feature": finding.feature, "slice": finding.slice, "test": finding.test, "moved": finding.moved,
+        "value": storable(finding.value), "limit": storable(finding.limit), "reference": finding.reference,
+        "window": finding.window,
     }  # fmt: skip
 
 
@@ -67,10 +71,16 @@ def forget(row: Endpoint, now_ms: int) -> None:
         own.filter(pk__lte=oldest).exclude(pk__in=reference).delete()
 
 
-def _rows(samples: Sequence[AnswerSample]) -> list[Row]:
-    return [
-        Row({
-            name: tuple(value) if isinstance(value, list) else value for name, value in one.features.items()
-        })
-        for one in samples
-    ]  # fmt: skip
+def _rows(
+    first: Sequence[AnswerSample], newest: Sequence[AnswerSample], names: Collection[str]
+) -> tuple[list[Row], list[Row]]:
+    """With their slices, of which the largest of the window are looked at."""
+    largest = largest_slices((slices_of(one.features, names) for one in newest), MOST_SLICES)
+    return [_row(one, names, largest) for one in first], [_row(one, names, largest) for one in newest]
+
+
+def _row(sample: AnswerSample, names: Collection[str], largest: frozenset[str]) -> Row:
+    features = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in sample.features.items()
+    }
+    return Row(features, tuple(name for name in slices_of(sample.features, names) if name in largest))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -72,6 +72,7 @@ def routes() -> list[Route]:
             row.id, row.team_id, row.name, row.stable_id, _share(row), row.spec["retry"],
             row.spec["rate_limit"], not row.wanted, tuple(addresses[row.id]),
             row.spec.get("sample_percent", 0), tuple(row.spec.get("redact", ())),
+            row.spec.get("cache_seconds", 0),
         )
         for row in endpoints
     ]  # fmt: skip
@@ -135,7 +136,7 @@ def names(endpoint_ids: Collection[str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How many features of an endpoint have drifted, by the last look."""
+    """What of an endpoint has drifted, by the last look."""
 
     endpoint_id: str
     name: str
@@ -148,8 +149,7 @@ def drifts() -> list[Drift]:
     rows = Endpoint.objects.filter(stopped=False).exclude(drift={}).order_by("id")
     return [
         Drift(
-            row.id, row.name, row.team_id,
-            tuple(dict.fromkeys(one["feature"] for one in row.drift["findings"] if one["moved"])),
+            row.id, row.name, row.team_id, moved(row.drift["findings"]),
         )
         for row in rows
         if row.drift["findings"]
@@ -196,9 +196,20 @@ def _quality(rows: QuerySet[Prediction]) -> Quality:
 
 
 def drifted(row: Endpoint) -> tuple[str, ...] | None:
-    """The features that have moved, by the last look; None where there were too few samples."""
+    """What has moved, by the last look; None where there were too few samples."""
     found = row.drift.get("findings")
-    return tuple(dict.fromkeys(one["feature"] for one in found if one["moved"])) if found else None
+    return moved(found) if found else None
+
+
+def moved(findings: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What has drifted: features, and features in slices that moved while all rows together did not."""
+    ordered = [one for one in findings if one["moved"]]
+    whole = {one["feature"] for one in ordered if not one.get("slice")}
+    names = (
+        one["feature"] if one["feature"] in whole else f"{one['feature']} where {one['slice']}"
+        for one in ordered
+    )
+    return tuple(dict.fromkeys(names))
 
 
 def may_watch(user: Any, endpoint_id: str) -> bool:

@@ -44,6 +44,7 @@ class Route:
     replicas: tuple[ReplicaAddress, ...]
     sample_percent: int = 0
     redact: tuple[str, ...] = ()
+    cache_seconds: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any, TextIO
 
 import click
 
+from platform_core.units import plural
 from trainmaster.cli import job_file, output
 from trainmaster.cli.session import connect
 from trainmaster.client import Client
@@ -159,7 +160,7 @@ def label(endpoint: str, file: TextIO) -> None:
         answer = Endpoints(client).label(*_full(client, endpoint), labels)
     unknown, other = len(answer["unknown"]), len(answer["other_shape"])
     click.echo(
-        f"{answer['joined']} labels joined; {unknown} of requests that are not known, {other} of another shape."
+        f"{plural(answer['joined'], 'label')} joined; {unknown} of unknown requests, {other} of another shape."
     )
 
 

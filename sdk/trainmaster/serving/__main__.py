@@ -19,6 +19,8 @@ from trainmaster.serving.server import ModelServer, Served
 
 log = logging.getLogger("trainmaster.serving")
 DRAIN_SECONDS = 20
+# The model's thread asks for the interpreter after each operation, and waits at most so long; the default is 5 ms.
+SWITCH_SECONDS = 0.0002
 
 
 def main(arguments: list[str], environment: ReplicaEnvironment) -> int:
@@ -30,6 +32,7 @@ def main(arguments: list[str], environment: ReplicaEnvironment) -> int:
     except (LoadError, ValueError) as error:
         log.error("%s", error)
         return 2
+    sys.setswitchinterval(SWITCH_SECONDS)
     served = Served(options.name, options.version, environment.token)
     server = ModelServer(Engine(runtime, limits), served)
     config = uvicorn.Config(
@@ -37,8 +40,18 @@ def main(arguments: list[str], environment: ReplicaEnvironment) -> int:
         timeout_graceful_shutdown=DRAIN_SECONDS, timeout_keep_alive=75, backlog=4096,
     )  # fmt: skip
     log.info("serving %s version %s on port %s", served.name, served.version, options.port)
-    uvicorn.Server(config).run()
+    listen = f"{options.host}:{options.grpc_port}" if options.grpc_port else ""
+    program(config, server, listen).run()
     return 0
+
+
+def program(config: uvicorn.Config, server: ModelServer, grpc_listen: str) -> uvicorn.Server:
+    """gRPC is imported where it is asked for: a laptop may serve without it."""
+    if not grpc_listen:
+        return uvicorn.Server(config)
+    from trainmaster.serving.grpc_door import BothDoors
+
+    return BothDoors(config, server, grpc_listen)
 
 
 def parse(arguments: list[str], environment: ReplicaEnvironment) -> argparse.Namespace:
@@ -53,6 +66,7 @@ def parse(arguments: list[str], environment: ReplicaEnvironment) -> argparse.Nam
     parser.add_argument("--version", default="1")
     parser.add_argument("--host", default=environment.host, help="address to listen on")
     parser.add_argument("--port", type=int, default=environment.port)
+    parser.add_argument("--grpc-port", type=int, default=0, help="of the Open Inference Protocol; 0: none")
     parser.add_argument("--max-batch", type=int, default=32, help="rows that run together")
     parser.add_argument("--max-tokens", type=int, default=0, help="of a padded batch; 0: no bound")
     parser.add_argument("--queue", type=int, default=256, help="requests that may wait")

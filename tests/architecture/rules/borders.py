@@ -54,6 +54,7 @@ COMPOSES = {
 HIDDEN = {
     "sdk/trainmaster/api.py": "httpx takes a tenth of a second to import, and most scripts do not query the platform",
     "sdk/trainmaster/tracking/live.py": "httpx again: a run without a login needs none",
+    "sdk/trainmaster/serving/__main__.py": "a laptop may serve over HTTP without having gRPC",
     "sdk/trainmaster/store/__init__.py": "each kind of store brings a library that an installation may lack",
 }
 FIRST_PARTY = {"platform_core", "trainmaster_wire", "trainmaster", "agent", "webapp"}

@@ -4,8 +4,16 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from platform_core.drift.features import LARGEST_EMBEDDING, MOST_FEATURES, features_of
+from platform_core.drift.features import (
+    LARGEST_EMBEDDING,
+    MOST_FEATURES,
+    features_of,
+    largest_slices,
+    slices_of,
+)
 
 
 def features(request: Any, answer: Any, *redacted: str) -> dict[str, Any]:
@@ -55,3 +63,17 @@ def test_what_has_no_known_shape_has_no_features(request_: bytes, answer: bytes)
 
 def test_numbers_that_no_json_holds_are_left_out() -> None:
     assert features_of(b'{"inputs": [[NaN, 1e999, 2]]}', b'{"outputs": [Infinity]}') == {"input[2]": 2.0}
+
+
+def test_texts_and_whole_numbers_make_slices() -> None:
+    known = {"input.language": "de", "input.age": 31.0, "input.weight": 71.5, "output[0]": 2.0}
+    assert slices_of(known, ("language", "age", "weight")) == ("input.language = de", "input.age = 31")
+    assert slices_of(known, ()) == ()
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdefgh"), unique=True).map(tuple)), st.integers(0, 6))
+def test_only_the_largest_slices_are_looked_at(rows: list[tuple[str, ...]], most: int) -> None:
+    chosen = largest_slices(rows, most)
+    counts = {name: sum(name in row for row in rows) for row in rows for name in row}
+    assert len(chosen) == min(most, len(counts))
+    assert all(counts[inside] >= counts[out] for inside in chosen for out in counts.keys() - chosen)

@@ -10,10 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import grpc
 import httpx
 import pytest
 
 from trainmaster.client import Client
+from trainmaster_wire.inference.v2 import open_inference_pb2 as wire
+from trainmaster_wire.inference.v2.open_inference_pb2_grpc import GRPCInferenceServiceStub
 from webapp.operations.platform_process import PlatformProcess, training_process
 from webapp.operations.state_folder import read_environment
 
@@ -250,3 +253,25 @@ def test_nobody_else_learns_that_it_exists(serving: PlatformProcess, endpoint: E
     stranger = {"Authorization": f"Bearer {other}"}
     assert httpx.post(url, json={"inputs": [[1]]}, headers=stranger).status_code == 404
     assert read_environment(serving.folder / "platform.env")["TRAINMASTER_ROUTER_URL"] in url
+
+
+def test_grpc_goes_the_way_of_http(serving: PlatformProcess, endpoint: Endpoint) -> None:
+    listen = read_environment(serving.folder / "platform.env")["TRAINMASTER_ROUTER_GRPC_LISTEN"]
+    own = (("authorization", f"Bearer {endpoint.token}"),)
+    request = wire.ModelInferRequest(model_name="vision/sums")
+    tensor = request.inputs.add(name="x", datatype="FP64", shape=[1, 2])
+    tensor.contents.fp64_contents.extend([1, 2])
+    with grpc.insecure_channel(listen) as channel:
+        stub = GRPCInferenceServiceStub(channel)
+        assert stub.ServerReady(wire.ServerReadyRequest(), timeout=PATIENCE).ready
+        ready = wire.ModelReadyRequest(name="vision/sums")
+        assert stub.ModelReady(ready, metadata=own, timeout=PATIENCE).ready
+        answer = stub.ModelInfer(request, metadata=own, timeout=PATIENCE)
+        assert (answer.model_name, answer.model_version) == ("vision/sums", "1")
+        assert list(answer.outputs[0].contents.fp64_contents) == [3.0]
+        with pytest.raises(grpc.RpcError) as refused:
+            stub.ModelInfer(request, timeout=PATIENCE)
+        assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        with pytest.raises(grpc.RpcError) as refused:
+            stub.ModelReady(wire.ModelReadyRequest(name="nlp/sums"), metadata=own, timeout=PATIENCE)
+        assert refused.value.code() is grpc.StatusCode.NOT_FOUND

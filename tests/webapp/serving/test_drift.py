@@ -112,3 +112,42 @@ def test_routers_are_told_how_much_to_sample(cast: Cast, endpoint: Endpoint) -> 
     assert (route.sample_percent, route.redact) == (50, ("name",))
     [other] = [route for route in queries.routes() if route.name == "watched"]
     assert (other.sample_percent, other.redact) == (0, ())
+
+
+def test_a_slice_that_moves_alone_is_named_on_the_page_and_in_the_alert(
+    cast: Cast, world: World, api: Api, browser: Browser
+) -> None:
+    """Where the others move the other way, all requests together look as before."""
+    row = services.create(actor_of(cast.owner), endpoint_mapping(sample_percent=50, slices=["city"]))
+    asked(row, drift.REFERENCE, 40)
+    rng = random.Random(5)
+    answers = []
+    for number in range(drift.WINDOW):
+        city, mean = ("Bern", 47) if number % 2 else ("Basel", 33)
+        request = {"inputs": [{"age": rng.gauss(mean, 5), "city": city}]}
+        body = json.dumps(request).encode()
+        answers.append(SampledAnswer(row.id, row.stable_id, now_ms(), body, b'{"outputs": [0.5]}'))
+    services.keep_answers(answers)
+    looked(row)
+    [reading] = [
+        one
+        for one in readings.take(now_ms(), ["endpoint.drift"])["endpoint.drift"] or []
+        if one.subject == row.id
+    ]
+    moved_alone = queries.moved([one for one in row.drift["findings"] if one["slice"]])
+    assert {"input.age where input.city = Bern", "input.age where input.city = Basel"} <= set(moved_alone)
+    assert reading.value >= 1
+    page = browser(cast.viewer).get(f"/serving/vision/{row.name}/").content.decode()
+    assert "where input.city = Bern" in page
+    findings = api(cast.viewer).get(f"/api/v1/endpoints/vision/{row.name}/drift").json()["findings"]
+    assert {one["slice"] for one in findings} >= {"", "input.city = Bern", "input.city = Basel"}
+
+
+def test_a_feature_that_moved_everywhere_is_named_once() -> None:
+    findings = [
+        {"feature": "age", "slice": "city = Bern", "moved": True},
+        {"feature": "age", "slice": "", "moved": True},
+        {"feature": "size", "slice": "city = Bern", "moved": True},
+        {"feature": "city", "slice": "", "moved": False},
+    ]
+    assert queries.moved(findings) == ("age", "size where city = Bern")

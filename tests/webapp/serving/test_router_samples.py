@@ -60,7 +60,7 @@ async def asked(
 
         await forwarding.forward(route, Incoming("POST", path, {}, body), caller_stays, send)
         got.append(b"".join(parts))
-    await forwarding.close()
+    forwarding.close()
     return got, state.sampled()
 
 

@@ -119,6 +119,8 @@ def _version(actor: Actor, given: QueryDict) -> ModelVersion:
 
 
 def _problem(error: TrainmasterError) -> dict[str, str]:
+    if error.code == "gate_refused":
+        return {"": error.sentence}
     if error.code not in _SHOWN_AGAIN:
         raise error
     field = str(error.numbers.get("what", "targets"))

@@ -14,6 +14,7 @@ from platform_core.jobs.fields import fields_of
 from platform_core.retraining import policy as policies
 from platform_core.retraining.cycle import ASKS, DESCRIPTION, ENDED, CycleState
 from platform_core.retraining.policy import RetrainingPolicy, Section
+from platform_core.units import plural
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.accounts.queries import actor_of
@@ -144,15 +145,15 @@ def _steps(row: Cycle) -> list[Step]:
 
 
 def triggers_of(row: Policy) -> str:
-    """In words: "drift or decay of accuracy for 10 min, or an age of 30 days"."""
+    """After "begins": "after 10 min of drift or decay of accuracy, or when a version is 30 days old"."""
     policy = policies.load(row.spec)
     if not policy.enabled:
-        return "people only"
+        return "when a person asks"
     measured = f"decay of {policy.decay_metric}" if policy.decay_metric else ""
     lasting = " or ".join(filter(None, ("drift" if policy.drift else "", measured)))
     parts = (
-        f"{lasting} for {policy.for_minutes} min" if lasting else "",
-        f"an age of {policy.max_age_days} d" if policy.max_age_days else "",
+        f"after {policy.for_minutes} min of {lasting}" if lasting else "",
+        f"when a version is {plural(policy.max_age_days, 'day')} old" if policy.max_age_days else "",
     )
     return ", or ".join(filter(None, parts))
 

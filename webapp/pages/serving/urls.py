@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from webapp.pages.serving import form, verbs, views
+from webapp.pages.serving import form, trial, verbs, views
 
 app_name = "serving"
 ONE = "serving/<slug:team>/<str:name>/"
@@ -11,6 +11,7 @@ urlpatterns = [
     path("serving/create/", form.create, name="create"),
     path(ONE, views.detail, name="detail"),
     path(f"{ONE}version/", verbs.change_version, name="version"),
+    path(f"{ONE}try/", trial.trial, name="try"),
     path(f"{ONE}promote/", verbs.promote, name="promote"),
     path(f"{ONE}rollback/", verbs.roll_back, name="rollback"),
     path(f"{ONE}scale/", verbs.scale, name="scale"),

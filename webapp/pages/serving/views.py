@@ -76,7 +76,7 @@ class Drift:
     wanted: int
     window: int
     findings: Sequence[Mapping[str, Any]]
-    moved: int  # features
+    moved: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,8 @@ class EndpointPage:
     versions: Callable[[], Sequence[int]]  # that could be served instead
     values: Mapping[str, Any]  # of the forms
     problems: Mapping[str, str]
+    trial: Any  # webapp.pages.serving.trial.Trial; None: nothing was tried
+    may_call: bool
 
 
 @login_required
@@ -143,16 +145,19 @@ def show(
     name: str,
     problem: str = "",
     status: int = 200,
+    trial: Any = None,
 ) -> HttpResponse:
     """The page, with what was entered and the refusal above it where a form was refused."""
     row = queries.find(team, name, actor.sees)
     if row is None:
         raise TrainmasterError("not_found", what=f"endpoint {name} in team {team}")
-    page = _page(actor, row, request.POST.dict(), {"": problem} if problem else {})
+    page = _page(actor, row, request.POST.dict(), {"": problem} if problem else {}, trial)
     return fragments.render(request, "serving/detail.html", page, status=status)
 
 
-def _page(actor: Actor, row: Endpoint, given: Mapping[str, Any], problems: Mapping[str, str]) -> EndpointPage:
+def _page(
+    actor: Actor, row: Endpoint, given: Mapping[str, Any], problems: Mapping[str, str], trial: Any
+) -> EndpointPage:
     now = now_ms()
     until = traffic.whole_until(now)
     last_hour = cache(lambda: queries.samples([row.id], until - CHART_MS, until))
@@ -178,6 +183,8 @@ def _page(actor: Actor, row: Endpoint, given: Mapping[str, Any], problems: Mappi
         versions=lambda: _versions(row),
         values={**values, **({"automatic": "", **given} if "version" in given else given)},
         problems=problems,
+        trial=trial,
+        may_call=not row.stopped and permissions.may(actor, "endpoint.call", row.team_id),
     )
 
 
@@ -222,8 +229,8 @@ def _drift(row: Endpoint) -> Drift | None:
     if not percent:
         return None
     findings = last.get("findings", [])
-    moved = {one["feature"] for one in findings if one["moved"]}
-    return Drift(percent, last.get("reference", 0), REFERENCE, last.get("window", 0), findings, len(moved))
+    reference, window = last.get("reference", 0), last.get("window", 0)
+    return Drift(percent, reference, REFERENCE, window, findings, queries.moved(findings))
 
 
 def _qualities(row: Endpoint, now: int) -> list[QualityLine]:

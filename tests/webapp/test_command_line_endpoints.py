@@ -1,0 +1,64 @@
+"""`trainmaster endpoints` against the REST API as it is served: labels that come later."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.webapp.conftest import Cast
+from tests.webapp.test_command_line_roles import As, cast, run_as
+from tests.webapp.world import build, endpoint_mapping
+from webapp.accounts.queries import actor_of
+from webapp.base.identity import now_ms
+from webapp.serving import queries, services
+from webapp.serving.models import Endpoint
+from webapp.serving.values import SampledAnswer
+
+__all__ = ["cast", "run_as"]
+
+
+@pytest.fixture
+def endpoint(cast: Cast) -> Endpoint:
+    """Two of its requests were sampled, each answered with a cat."""
+    build(cast)
+    row = services.create(actor_of(cast.owner), endpoint_mapping(sample_percent=100))
+    request, answer = b'{"inputs": [1]}', b'{"outputs": ["cat"]}'
+    services.keep_answers(
+        [SampledAnswer(row.id, row.stable_id, now_ms(), request, answer, (), key) for key in ("r-1", "r-2")]
+    )
+    return row
+
+
+def lines(file: Path, **labels: object) -> str:
+    file.write_text(
+        "".join(json.dumps({"request": key, "label": value}) + "\n" for key, value in labels.items())
+    )
+    return str(file)
+
+
+def test_labels_of_a_file_are_joined_and_what_is_not_known_is_counted(
+    run_as: As, cast: Cast, endpoint: Endpoint, tmp_path: Path
+) -> None:
+    file = lines(tmp_path / "labels.jsonl", **{"r-1": "cat", "r-2": 7, "r-9": "dog"})
+    told = run_as(cast.member, "endpoints", "label", f"vision/{endpoint.name}", file).stdout
+    assert told == "1 label joined; 1 of unknown requests, 1 of another shape.\n"
+    quality = queries.online(endpoint, endpoint.stable_id)
+    assert (quality.labelled, quality.correct) == (1, 1)
+
+
+def test_a_file_that_is_no_list_of_labels_is_refused_in_a_sentence(
+    run_as: As, cast: Cast, endpoint: Endpoint, tmp_path: Path
+) -> None:
+    file = tmp_path / "labels.jsonl"
+    for text in ("not JSON\n", '{"request": "r-1"}\n', "[1]\n"):
+        file.write_text(text)
+        refused = run_as(cast.member, "endpoints", "label", endpoint.name, str(file), code=2).output
+        assert "each line must be" in refused
+
+
+def test_who_may_not_label_is_told(run_as: As, cast: Cast, endpoint: Endpoint, tmp_path: Path) -> None:
+    file = lines(tmp_path / "labels.jsonl", **{"r-1": "cat"})
+    name = f"vision/{endpoint.name}"
+    assert endpoint.name in run_as(cast.outsider, "endpoints", "label", name, file, code=1).output
+    run_as(cast.viewer, "endpoints", "label", name, file, code=1)
+    assert queries.online(endpoint, endpoint.stable_id).labelled == 0

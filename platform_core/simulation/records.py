@@ -26,6 +26,7 @@ class Record:
     resize_to: int = 0
     reserved_nodes: tuple[str, ...] = ()
     reserved_until_ms: int | None = None
+    offered_ms: int = 0  # see PendingJob
     script: Script | None = None  # of the current attempt
 
     @property
@@ -91,6 +92,8 @@ def as_pending(record: Record) -> PendingJob:
         reserved_nodes=record.reserved_nodes,
         reserved_until_ms=record.reserved_until_ms,
         not_before_ms=job.not_before_ms,
+        place_steps=record.trace.place_steps,
+        offered_ms=record.offered_ms,
     )
 
 

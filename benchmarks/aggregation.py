@@ -203,7 +203,6 @@ def main(
             )
         )
 
-
     if failed:
         sys.exit(1)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from platform_core.cluster.snapshot import PlaceStep
-from platform_core.scheduling.placement.better_place import NOTICED
 from platform_core.units import plural, slot_noun
 
 NAMES_SHOWN = 3
@@ -42,27 +40,6 @@ def placed_sentence(gpus: int, gpu_type: str, racks: Sequence[str]) -> str:
     different = len(set(racks))
     where = f"in rack {racks[0]}" if different == 1 and racks[0] else f"in {plural(different, 'rack')}"
     return f"{amount(gpus, gpu_type)} on {len(racks)} nodes {where}, {gpus // len(racks)} on each"
-
-
-def place_cost_clause(steps: Sequence[PlaceStep], nodes: int, racks: int) -> str:
-    """What such a place loses against the fastest of them; '' where that is not known, or where it is that one."""
-    step = next((each for each in steps if each.nodes == nodes and racks <= each.racks), None)
-    if step is None or (step.nodes, step.racks) == (steps[0].nodes, steps[0].racks):
-        return ""
-    lost = step.step_us / steps[0].step_us - 1
-    if lost < NOTICED:
-        return f"; by the planner a step takes as long as {place_words(steps[0])}"
-    return f"; by the planner a step takes {100 * lost:.0f} % longer than {place_words(steps[0])}"
-
-
-def place_words(step: PlaceStep) -> str:
-    """'on 1 node', 'on 4 nodes in one rack', 'on 8 nodes in 2 racks'."""
-    if step.nodes == 1:
-        return "on 1 node"
-    if step.racks >= step.nodes:
-        return f"on {step.nodes} nodes"
-    where = "one rack" if step.racks == 1 else f"{step.racks} racks"
-    return f"on {step.nodes} nodes in {where}"
 
 
 def held_sentence(held: int, nodes: int) -> str:

@@ -15,11 +15,12 @@ from platform_core.scheduling.decisions import Number, Placement, Stop, Wait, Wa
 from platform_core.scheduling.estimates import remaining_ms, with_gpus
 from platform_core.scheduling.explain.binding import binding
 from platform_core.scheduling.explain.holders import Holders
+from platform_core.scheduling.placement.better_place import place_words
 from platform_core.scheduling.placement.node_index import Demand
 from platform_core.scheduling.preemption.reclaim import LEAST_RUN_BEFORE_RECLAIM_MS, reclaimable_later
 from platform_core.scheduling.reservations.quota_ledger import QuotaReservation
 from platform_core.scheduling.state.round_state import RoundState
-from platform_core.scheduling.wording import amount, are, grouped, listed, place_words
+from platform_core.scheduling.wording import amount, are, grouped, listed
 from platform_core.units import SECOND_MS, format_duration_ms, plural, slot_noun
 
 _Numbers = tuple[tuple[str, Number], ...]

@@ -7,7 +7,7 @@ and below the limit of the policy, even where every expectation fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -90,3 +90,24 @@ def left_for(
 
 def _gain_ms(left: LeftPlace) -> int:
     return left.lost_ms - (left.later.start_ms - left.now.start_ms)
+
+
+def place_cost_clause(steps: Sequence[PlaceStep], nodes: int, racks: int) -> str:
+    """What such a place loses against the fastest of them; '' where that is not known, or where it is that one."""
+    step = next((each for each in steps if each.nodes == nodes and racks <= each.racks), None)
+    if step is None or (step.nodes, step.racks) == (steps[0].nodes, steps[0].racks):
+        return ""
+    lost = step.step_us / steps[0].step_us - 1
+    if lost < NOTICED:
+        return f"; by the planner a step takes as long as {place_words(steps[0])}"
+    return f"; by the planner a step takes {100 * lost:.0f} % longer than {place_words(steps[0])}"
+
+
+def place_words(step: PlaceStep) -> str:
+    """'on 1 node', 'on 4 nodes in one rack', 'on 8 nodes in 2 racks'."""
+    if step.nodes == 1:
+        return "on 1 node"
+    if step.racks >= step.nodes:
+        return f"on {step.nodes} nodes"
+    where = "one rack" if step.racks == 1 else f"{step.racks} racks"
+    return f"on {step.nodes} nodes in {where}"

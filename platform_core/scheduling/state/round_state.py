@@ -11,13 +11,13 @@ from typing import Final
 from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.decisions import NodeReservation, Placement, Seat, Stop
 from platform_core.scheduling.estimates import remaining_ms, with_gpus
-from platform_core.scheduling.placement.better_place import LeftPlace
+from platform_core.scheduling.placement.better_place import LeftPlace, place_cost_clause
 from platform_core.scheduling.placement.cluster_view import ClusterView
 from platform_core.scheduling.placement.node_index import Demand, SlotCounts
 from platform_core.scheduling.placement.search import IslandCounts, Place, take_slots
 from platform_core.scheduling.reservations.nodes import Reservations
 from platform_core.scheduling.reservations.quota_ledger import QuotaLedger
-from platform_core.scheduling.wording import held_sentence, listed, place_cost_clause, placed_sentence
+from platform_core.scheduling.wording import held_sentence, listed, placed_sentence
 
 Attempt = tuple[str, Demand, int]  # what was tried, for which demand, and a number that decides the outcome
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from platform_core.cluster.snapshot import PendingJob, Snapshot
 from platform_core.scheduling.decisions import Placement, Plan, Stop, Wait
@@ -24,7 +24,7 @@ from platform_core.scheduling.preemption.eviction import Eviction, Ranked
 from platform_core.scheduling.preemption.reclaim import reclaim_for
 from platform_core.scheduling.reservations.nodes import Reservation
 from platform_core.scheduling.state.kept_places import KeptPlaces, without_paused
-from platform_core.scheduling.state.place_choice import find_place
+from platform_core.scheduling.state.place_choice import as_left, find_place
 from platform_core.scheduling.state.round_state import RoundState
 from platform_core.scheduling.state.what_if import claim_released, count_stopping_jobs, fits_reserved_nodes
 
@@ -86,11 +86,8 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
         if placement is not None:
             started.append((job, placement))
             continue
-        if (left := state.left_places.get(job.id)) is not None:
-            waiting.append(replace(job, offered_ms=left.since_ms))
-            continue
-        waiting.append(job)
-        if _may_free_capacity(state, policy) and _free_capacity(state, policy, job, eviction):
+        waiting.append(as_left(state, job))
+        if _free_capacity(state, policy, job, eviction):
             continue
         if eviction is not None and eviction.is_entitled(job):
             if eviction.free_capacity_for(job, rank):
@@ -246,6 +243,8 @@ def _started(state: RoundState, policy: Policy, job: PendingJob) -> Placement | 
 
 def _free_capacity(state: RoundState, policy: Policy, job: PendingJob, eviction: Eviction | None) -> bool:
     """Take slots from stopping jobs, then from elastic jobs, then from borrowers, before any job is evicted."""
+    if job.id in state.left_places or not _may_free_capacity(state, policy):
+        return job.id in state.left_places  # it could start, and needs none of them
     least = with_gpus(job, job.min_gpus)
     if claim_released(state, least):
         return True

@@ -6,7 +6,6 @@ As in production: admit, keep the machine's value, carry out its effects. In pla
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from platform_core.checkpointing.restore import Chosen, choose
 from platform_core.checkpointing.retention import Kept, to_delete
@@ -24,7 +23,6 @@ from platform_core.simulation.agenda import Agenda, What
 from platform_core.simulation.ledger import Ledger
 from platform_core.simulation.nodes import Nodes
 from platform_core.simulation.records import Record, as_it_goes_on, as_pending, as_running, spec_of
-from platform_core.simulation.script import Script
 from platform_core.simulation.starts import Starts
 from platform_core.simulation.teams import Teams
 from platform_core.simulation.workload import Knowledge, TraceJob
@@ -63,18 +61,13 @@ class Jobs:
         waiting = self.pending.pop(placement.job_id)
         self._teams.queue(waiting.team, -waiting.num_gpus)
         slots = sum([len(seat.slots) for seat in placement.members])
-        racks = self._nodes.racks(seat.node for seat in placement.members)
-        step_us = record.trace.step_us(len(placement.members), racks)
-        record.script = Script(
-            record.trace, slots, record.done_ms, now_ms, record.done_ms, record.resume_ms, step_us
-        )
         members = tuple([Member(seat.node, seat.rank, seat.slots) for seat in placement.members])
+        step_us = record.begin(slots, len(members), self._nodes.racks(each.node for each in members), now_ms)
         self._step(record, ev.Placed(at_ms=now_ms, attempt=record.job.attempt + 1, members=members))
         for member in members:
             self._nodes.take(member.node, member.slots, record.attempt_id, now_ms)
             self._on[member.node][waiting.id] = None
-        record.resize_to, record.reserved_nodes, record.reserved_until_ms = 0, (), None
-        record.offered_ms = 0
+        record.resize_to, record.reserved_nodes, record.reserved_until_ms, record.offered_ms = 0, (), None, 0
         self._teams.use(waiting.team, slots, now_ms)
         runtime_ms = remaining_ms(with_gpus(waiting, slots))
         if record.knowledge is Knowledge.EXACT:
@@ -110,9 +103,8 @@ class Jobs:
             self.pending[record.job.id] = as_pending(record)
 
     def leave_place(self, waiting: PendingJob) -> None:
-        """It has left a free place for a better one, since then."""
-        self._records[waiting.id].offered_ms = waiting.offered_ms
-        self.pending[waiting.id] = replace(self.pending[waiting.id], offered_ms=waiting.offered_ms)
+        record = self._records[waiting.id]
+        record.offered_ms, self.pending[waiting.id] = waiting.offered_ms, waiting
 
     def go_on(self, record: Record, now_ms: int) -> bool:
         """Advance the script to its next event: a save begins or ends, or the work ends. Returns whether it ended."""

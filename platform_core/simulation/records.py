@@ -45,6 +45,12 @@ class Record:
         """How long its next attempt takes before the work continues."""
         return restart_ms(self.trace.gpus) if self.job.attempt else 0
 
+    def begin(self, slots: int, nodes: int, racks: int, now_ms: int) -> tuple[int, int]:
+        """Start a script on such a place. Returns the times of a step there and on its fastest place."""
+        step_us = self.trace.step_us(nodes, racks)
+        self.script = Script(self.trace, slots, self.done_ms, now_ms, self.done_ms, self.resume_ms, step_us)
+        return step_us
+
 
 def spec_of(job: TraceJob, gpu_type: str) -> JobSpec:
     """The spec that its user would have submitted."""

@@ -15,7 +15,7 @@ from platform_core.scheduling.decisions import Number, Placement, Stop, Wait, Wa
 from platform_core.scheduling.estimates import remaining_ms, with_gpus
 from platform_core.scheduling.explain.binding import binding
 from platform_core.scheduling.explain.holders import Holders
-from platform_core.scheduling.placement.better_place import place_words
+from platform_core.scheduling.explain.left_places import left_place
 from platform_core.scheduling.placement.node_index import Demand
 from platform_core.scheduling.preemption.reclaim import LEAST_RUN_BEFORE_RECLAIM_MS, reclaimable_later
 from platform_core.scheduling.reservations.quota_ledger import QuotaReservation
@@ -55,9 +55,8 @@ class Explainer:
             seconds = -(-pause_ms // SECOND_MS)
             sentence = f"restarts in {format_duration_ms(seconds * SECOND_MS)}, after a failure"
             return Wait(job.id, WaitCode.RESTARTS_LATER, (("in_ms", pause_ms), position), sentence)
-        code, numbers, sentence = self._left_place(job) or self._answer(job, held_back_by)
-        if job.offered_ms:
-            numbers = (*numbers, ("offered_ms", job.offered_ms))
+        code, numbers, sentence = left_place(self._state, job) or self._answer(job, held_back_by)
+        numbers = (*numbers, *[("offered_ms", job.offered_ms)][: job.offered_ms])
         if job.id in self._stopping:
             stopping = self._stopping[job.id]
             numbers = (*numbers, ("stopping", stopping))
@@ -72,23 +71,6 @@ class Explainer:
             numbers = (*numbers, ("reserved_start_ms", reserved.start_ms))
         place = tuple([self._index.nodes[number].id for number in reserved.place.nodes]) if reserved else ()
         return Wait(job.id, code, (*numbers, ("position", self._position[job.gpu_type])), sentence, place)
-
-    def _left_place(self, job: PendingJob) -> _Answer | None:
-        """It could start now, but ends earlier if it waits for a better place."""
-        left = self._state.left_places.get(job.id)
-        if left is None:
-            return None
-        now, later = left.now.step, left.later
-        lost, wait_ms = now.step_us / later.step.step_us - 1, later.start_ms - self._now_ms
-        needed = f"needs {amount(job.num_gpus, job.gpu_type)}"
-        sentence = (
-            f"{needed} and could start {place_words(now)}, where by the planner a step takes {100 * lost:.0f} % longer "
-            f"than {place_words(later.step)}: {format_duration_ms(left.lost_ms)} over its run; it waits for that, "
-            f"expected in {self._in(later.start_ms)}, and takes what is free after "
-            f"{format_duration_ms(max(SECOND_MS, left.until_ms - self._now_ms))}"
-        )
-        numbers: _Numbers = (("needed", job.num_gpus), ("lost_ms", left.lost_ms), ("better_in_ms", wait_ms))
-        return WaitCode.BETTER_PLACE, numbers, sentence
 
     def _reclaimable(self, job: PendingJob) -> tuple[int, str] | None:
         """When borrowers may be stopped for the job, if only their least run prevents it now."""

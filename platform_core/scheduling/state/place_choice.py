@@ -35,6 +35,12 @@ def find_place(state: RoundState, policy: Policy, job: PendingJob) -> Place | Le
     return state.find_place(job)
 
 
+def as_left(state: RoundState, job: PendingJob) -> PendingJob:
+    """The job as it waits: it remembers since when it has left free places for a better one."""
+    left = state.left_places.get(job.id)
+    return job if left is None else replace(job, offered_ms=left.since_ms)
+
+
 def _left(
     state: RoundState, policy: Policy, job: PendingJob, step: PlaceStep, better: tuple[PlaceStep, ...]
 ) -> LeftPlace | None:

@@ -4,17 +4,16 @@ a100-80gb`.
 The file has one training step a row, with the columns of VIA-Research/vTrain: # GPUs, global batch, micro
 batch, hidden size, attention heads, # layers, sequence length, tensor parallelism, data parallelism, pipeline
 parallelism, iteration time (ms); and perhaps vocabulary (51200), virtual stages (1), recompute (full,
-selective or none; full) and sequence parallel (yes or no; no).
+selective or none; full) and sequence parallel (yes or no; no). Case, underscores and number signs of a title
+do not matter; other columns are named in the answer and not read.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 
@@ -22,75 +21,16 @@ import click
 
 from benchmarks.planner_figure import scatter
 from benchmarks.planner_published import published
-from platform_core.jobs.transformer import Recompute
+from benchmarks.planner_rows import VOCABULARY, Row, read_table
 from platform_core.parallelism.calibration import calibrate, errors, errors_leave_one_out
 from platform_core.parallelism.hardware import Cluster, gpu_of
-from platform_core.parallelism.layout import MEGATRON, MODERN, Layout, Recipe, refusals
-from platform_core.parallelism.model_shape import ModelShape, gpt
+from platform_core.parallelism.layout import MEGATRON, MODERN
+from platform_core.parallelism.model_shape import gpt
 from platform_core.parallelism.plan import title
 from platform_core.parallelism.search import search
-from platform_core.parallelism.step_time import step_time
 
 RECIPES = {"megatron": MEGATRON, "modern": MODERN}
-VOCABULARY = 51_200  # of GPT-2, padded by Megatron
 CALIBRATION_ROWS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    shape: ModelShape
-    layout: Layout
-    global_batch: int
-    measured: float  # seconds
-    predicted: float
-
-    @property
-    def step(self) -> tuple[float, float]:
-        return self.predicted, self.measured
-
-    @property
-    def group(self) -> str:
-        """What one would choose a layout for: a model, a batch and a number of GPUs."""
-        return f"{self.shape.parameters / 1e9:.3g} B, batch {self.global_batch}, {self.layout.gpus} GPUs"
-
-
-def read_rows(path: Path, cluster: Cluster, recipe: Recipe) -> Iterator[Row]:
-    with path.open(newline="") as file:
-        for number, line in enumerate(csv.DictReader(file), start=2):
-            try:
-                yield _row(line, cluster, recipe)
-            except (KeyError, ValueError) as problem:
-                raise click.ClickException(f"{path}, line {number}: {problem}") from problem
-
-
-def _row(line: Mapping[str, str], cluster: Cluster, recipe: Recipe) -> Row:
-    def number(column: str, otherwise: int = 0) -> int:
-        text = (line.get(column) or "").strip()
-        if not text and not otherwise:
-            raise ValueError(f"the column {column!r} is missing or empty")
-        return int(text) if text else otherwise
-
-    shape = gpt(
-        number("# layers"), number("hidden size"), number("attention heads"),
-        number("sequence length"), number("vocabulary", VOCABULARY),
-    )  # fmt: skip
-    layout = Layout(
-        data=number("data parallelism"),
-        tensor=number("tensor parallelism"),
-        pipeline=number("pipeline parallelism"),
-        virtual=number("virtual stages", 1),
-        micro_batch=number("micro batch"),
-        sequence_parallel=(line.get("sequence parallel") or "no").strip().lower() == "yes",
-        recompute=Recompute((line.get("recompute") or "full").strip().lower()),
-    )
-    if layout.gpus != number("# GPUs"):
-        raise ValueError(f"{line['# GPUs']} GPUs, but the degrees of parallelism make {layout.gpus}")
-    sized = cluster.holding(layout.gpus)
-    batch = number("global batch")
-    for refusal in refusals(shape, layout, sized, batch):
-        raise ValueError(refusal.sentence)
-    predicted = step_time(shape, layout, sized, recipe, batch).total
-    return Row(shape, layout, batch, float(line["iteration time (ms)"]) / 1_000, predicted)
 
 
 def regret(rows: Sequence[Row]) -> dict[str, float]:
@@ -204,14 +144,18 @@ def main(
     mape_few_rows         calibrated on ten rows that lie evenly in the file, tested on all others
     regret                how much slower than the best measured the plan was that is ranked first, for
                           each model, batch and number of GPUs, and the worst of these
+    columns_not_read      titles that mean nothing here, where there are some
+    doubtful              why the planner would not offer a layout that was measured, and how often
     """
     if path:
         cluster = _cluster(gpu_name, gpus_per_node, network_gbit)
         software = RECIPES[recipe] if recipe else MODERN if cluster.gpu.fp8_rate else MEGATRON
-        rows = list(read_rows(path, cluster, software))
+        table = read_table(path, cluster, software)
+        rows = table.rows
         if not rows:
             raise click.ClickException(f"{path} has no rows")
-        click.echo(json.dumps(summary(rows)))
+        notes = {"columns_not_read": table.unknown, "doubtful": table.doubtful}
+        click.echo(json.dumps(summary(rows) | {name: note for name, note in notes.items() if note}))
         if figure:
             figure.write_text(scatter([row.step for row in rows], path.stem))
     if tables:

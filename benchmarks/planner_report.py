@@ -17,9 +17,10 @@ from typing import Any
 
 import click
 
-from benchmarks.planner import Row, read_rows, regret, summary, time_search
+from benchmarks.planner import regret, summary, time_search
 from benchmarks.planner_figure import bars, scatter
 from benchmarks.planner_published import published
+from benchmarks.planner_rows import Row, read_table
 from platform_core.parallelism.hardware import Cluster, gpu_of
 from platform_core.parallelism.layout import MEGATRON
 from platform_core.parallelism.plan import title
@@ -208,7 +209,7 @@ def main(tables: Path | None, page: Path) -> None:
         if path is None or not path.exists():
             parts.append(section(page, f"### Measured steps: {table.name}"))
             continue
-        rows = list(read_rows(path, cluster, MEGATRON))
+        rows = read_table(path, cluster, MEGATRON).rows
         name = f"{table.name}, {len(rows):,} steps"
         (page.parent / table.plot).write_text(scatter([row.step for row in rows], name))
         parts.append("\n\n".join(measured(table, rows)))

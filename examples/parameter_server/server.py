@@ -8,7 +8,8 @@ from trainmaster.parameter_server import Mode, Server, addresses, index
 
 
 def main() -> None:
-    steps = int(trainmaster.hyperparameters().get("steps", 20))
+    asked = trainmaster.hyperparameters()
+    steps = int(asked.get("steps", 20))
     workers, servers = len(addresses("worker")), addresses("server")
     trainmaster.init(total_steps=steps)
     server = Server(
@@ -16,11 +17,16 @@ def main() -> None:
         lambda parameters: torch.optim.SGD(parameters, lr=0.2),
         workers=workers,
         steps=steps,
-        mode=Mode.BOUNDED,
-        bound=4,  # steps that a worker may be ahead of the slowest
+        mode=Mode(asked.get("mode", "stale-synchronous")),
+        bound=int(asked.get("bound", 4)),  # steps that a worker may be ahead of the slowest
         number=index(),
         servers=len(servers),
-        observe=lambda update: trainmaster.log(update.written, loss=server.loss, staleness=update.staleness),
+        observe=lambda update: trainmaster.log(
+            update.written,
+            loss=server.loss,
+            staleness=update.staleness,
+            bytes_moved=server.bytes_in + server.bytes_out,
+        ),
     )
     if resumed := trainmaster.load_checkpoint():
         server.load_state_dict(resumed[0])

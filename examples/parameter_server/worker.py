@@ -1,19 +1,26 @@
 """A worker: takes the parameters, gives a gradient, and so on until the server has enough."""
 
+import time
+
 import torch
 from model import Model, batch
 
-from trainmaster.parameter_server import Client, addresses, index
+import trainmaster
+from trainmaster.parameter_server import CODECS, Client, addresses, index
 
 
 def main() -> None:
-    model, client = Model(), Client(addresses("server"), index())
+    asked, last = trainmaster.hyperparameters(), index() == len(addresses("worker")) - 1
+    codec = CODECS[asked.get("codec", "plain")]()
+    pause = float(asked.get("straggler_ms", 0)) / 1_000 if last else 0.0
+    model, client = Model(), Client(addresses("server"), index(), codec=codec)
     random = torch.Generator().manual_seed(index())
     while client.pull(model) is not None:
         x, y = batch(random)
         loss = (model(x) - y).square().mean()
         model.zero_grad()
         loss.backward()
+        time.sleep(pause)
         client.push(model, loss.item())
     client.close()
     print(f"worker {index()} has finished")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.topology import Islands
@@ -33,6 +34,14 @@ class NodeView:
     def takes_work(self) -> bool:
         """Only a ready node in service with room on its disk; a draining one finishes what it has."""
         return self.state is NodeState.READY and not self.disk_full and not self.out_of_service
+
+
+class PlaceStep(NamedTuple):
+    """What the planner says a training step takes on so many nodes in at most so many racks."""
+
+    nodes: int
+    racks: int
+    step_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +78,10 @@ class PendingJob:
     group: int = 1  # GPUs that one node should have together: tensor and context ranks
     replica: int = 1  # GPUs by which it may grow or shrink
     holders: tuple[str, ...] = ()  # nodes that hold its dataset, which it prefers among equally good ones
+    place_steps: tuple[PlaceStep, ...] = ()  # by its layout, the fastest first; () where nothing is known
+    planned_ms: int = 0  # the whole training at the fastest of them; 0 is not known
+    offered_ms: int = 0  # since when it has left free places for a better one; 0: it has not
+    on_nodes: int = 0  # asks for exactly so many; 0: as few as an idle cluster needs
 
     @classmethod
     def of_spec(

@@ -36,12 +36,22 @@ class Ranked:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """A layout that would be faster than the first plan, and why it does not fit."""
+
+    title: str
+    micro_batch: int
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class Advice:
     parameters: int
     active_parameters: int
     sentence: str
     plans: tuple[Ranked, ...]  # from the fastest on
-    refusal: str  # why the fastest of those that do not fit does not; ""
+    refusal: str  # why there is no plan; ""
+    too_large: tuple[Refused, ...]  # the nearest to fitting first
     looked_at: int
     pruned: int
     calibration: Calibration
@@ -70,7 +80,11 @@ def advise(
         shape.active_parameters,
         _sentence(request, answer, ranked),
         ranked,
-        answer.refusal.sentence if answer.refusal else "",
+        _why_none(answer),
+        tuple(
+            Refused(title(layout), layout.micro_batch, refusal.sentence)
+            for layout, refusal in answer.too_large
+        ),
         answer.looked_at,
         answer.pruned,
         calibration or Calibration(),
@@ -98,6 +112,15 @@ def scaling(request: PlanRequest, calibration: Calibration | None = None) -> tup
     )
 
 
+def _why_none(answer: Answer) -> str:
+    if answer.plans or answer.refusal is None:
+        return ""
+    if not answer.too_large:
+        return answer.refusal.sentence
+    nearest = answer.too_large[0].layout
+    return f"{title(nearest)} with micro-batches of {nearest.micro_batch} {answer.refusal.sentence}"
+
+
 def _ranked(plan: Plan, request: PlanRequest, price: int) -> Ranked:
     run = None
     if request.tokens:
@@ -120,6 +143,6 @@ def _sentence(request: PlanRequest, answer: Answer, ranked: tuple[Ranked, ...]) 
         if best.run.cost_micro_dollars:
             text += f", {format_micro_dollars(best.run.cost_micro_dollars)}"
     simplest = answer.simplest
-    if simplest is not None and simplest.layout != best.plan.layout:
+    if simplest is not None and title(simplest.layout) != best.title:
         return f"{text}. {title(simplest.layout)} is as fast within 2 % and simpler."
     return f"{text}."

@@ -54,8 +54,9 @@ PCIE_RATE = (
 
 
 def gpu_of(name: str) -> Gpu:
-    """By the name that agents report, or its beginning: "h200" is h200-141gb. Of several the smallest is meant."""
-    begun = [gpu for known, gpu in GPUS.items() if known == name or known.startswith(f"{name}-")]
+    """By the name that agents report, or its beginning: "H200" is h200-141gb. Of several the smallest is meant."""
+    asked = name.strip().lower()
+    begun = [gpu for known, gpu in GPUS.items() if known == asked or known.startswith(f"{asked}-")]
     if not begun:
         raise ValueError(f"{name!r} is not a known GPU; known are {', '.join(GPUS)}")
     return min(begun, key=lambda gpu: gpu.memory_bytes)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
+from platform_core.cluster.snapshot import PlaceStep
 from platform_core.jobs.definition import JobSpec
+from platform_core.jobs.parallel import Parallel
+from platform_core.jobs.transformer import Transformer
 from platform_core.parallelism.calibration import Calibration
 from platform_core.parallelism.fitting import fit
 from platform_core.parallelism.hardware import Cluster
@@ -14,8 +19,6 @@ from platform_core.parallelism.plan import Plan, plan_of, run_of, title
 from platform_core.parallelism.request import shape_of
 from platform_core.parallelism.search import search
 from platform_core.units import format_bytes, format_duration_ms, format_micro_dollars, plural
-
-NOTICED = 0.005  # of a step: less is no reason to prefer a place
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +33,19 @@ class Estimate:
 
 def shape_of_job(spec: JobSpec) -> ModelShape | None:
     """None where the job file has no `transformer`."""
-    return (
-        shape_of(spec.transformer, spec.transformer.sequence)
-        if spec.transformer.is_given and spec.transformer.sequence
-        else None
-    )
+    return _shape(spec.transformer)
+
+
+def _shape(asked: Transformer) -> ModelShape | None:
+    return shape_of(asked, asked.sequence) if asked.is_given and asked.sequence else None
 
 
 def layout_of(spec: JobSpec, gpus: int) -> Layout | None:
     """Of `parallel`, with so many GPUs; None where the script decides, which is on more than one GPU without it."""
-    parallel, asked = spec.parallel, spec.transformer
+    return _layout(spec.parallel, spec.transformer, gpus)
+
+
+def _layout(parallel: Parallel, asked: Transformer, gpus: int) -> Layout | None:
     if not parallel.is_given and gpus > 1:
         return None
     copies = max(1, gpus // parallel.copy)
@@ -60,12 +66,16 @@ def layout_of(spec: JobSpec, gpus: int) -> Layout | None:
 
 def predict(spec: JobSpec, gpus: int, cluster: Cluster) -> Plan | None:
     """Uncalibrated, as it is compared with what is measured; None where nothing can be said."""
-    shape, layout = shape_of_job(spec), layout_of(spec, gpus)
+    return _predict(spec.transformer, spec.parallel, gpus, cluster)
+
+
+def _predict(asked: Transformer, parallel: Parallel, gpus: int, cluster: Cluster) -> Plan | None:
+    shape, layout = _shape(asked), _layout(parallel, asked, gpus)
     if shape is None or layout is None:
         return None
-    if refusals(shape, layout, cluster, spec.transformer.global_batch):
+    if refusals(shape, layout, cluster, asked.global_batch):
         return None
-    return plan_of(shape, layout, cluster, _recipe(spec), spec.transformer.global_batch, Calibration())
+    return plan_of(shape, layout, cluster, _recipe(asked), asked.global_batch, Calibration())
 
 
 def estimate(spec: JobSpec, cluster: Cluster, price: int, calibration: Calibration) -> Estimate | None:
@@ -73,7 +83,11 @@ def estimate(spec: JobSpec, cluster: Cluster, price: int, calibration: Calibrati
     shape = shape_of_job(spec)
     if shape is None:
         return None
-    layout, recipe, batch = layout_of(spec, spec.num_gpus), _recipe(spec), spec.transformer.global_batch
+    layout, recipe, batch = (
+        layout_of(spec, spec.num_gpus),
+        _recipe(spec.transformer),
+        spec.transformer.global_batch,
+    )
     where = f"{spec.num_gpus} x {spec.gpu_type}"
     if layout is None:
         answer = search(shape, cluster, recipe, batch, keep=1, calibration=calibration)
@@ -93,8 +107,8 @@ def estimate(spec: JobSpec, cluster: Cluster, price: int, calibration: Calibrati
     return Estimate(True, _fits(spec, plan, f"fits on {where} with {title(layout)}", price), plan)
 
 
-def _recipe(spec: JobSpec) -> Recipe:
-    return replace(MODERN, precision=spec.transformer.precision)
+def _recipe(asked: Transformer) -> Recipe:
+    return replace(MODERN, precision=asked.precision)
 
 
 def _fits(spec: JobSpec, plan: Plan, sentence: str, price: int) -> str:
@@ -110,7 +124,7 @@ def _fits(spec: JobSpec, plan: Plan, sentence: str, price: int) -> str:
 
 def _other(spec: JobSpec, shape: ModelShape, cluster: Cluster) -> str:
     """The fastest layout on as many GPUs, or else more of them."""
-    answer = search(shape, cluster, _recipe(spec), spec.transformer.global_batch, keep=1)
+    answer = search(shape, cluster, _recipe(spec.transformer), spec.transformer.global_batch, keep=1)
     if not answer.plans or answer.offloaded:
         return _more(spec, shape, cluster)
     plan = answer.plans[0]
@@ -124,29 +138,59 @@ def _more(spec: JobSpec, shape: ModelShape, cluster: Cluster) -> str:
     while gpus <= 64 * spec.num_gpus:
         wider = cluster.holding(gpus)
         if wider.gpus == gpus:
-            answer = search(shape, wider, _recipe(spec), spec.transformer.global_batch, keep=1)
+            answer = search(shape, wider, _recipe(spec.transformer), spec.transformer.global_batch, keep=1)
             if answer.plans and not answer.offloaded:
                 return f"{plural(gpus, 'GPU')} would do, with {title(answer.plans[0].layout)}"
         gpus *= 2
     return ""
 
 
-def cost_of_place(spec: JobSpec, node: Cluster, nodes: int, slots_each: int, racks: int) -> str:
-    """What a gang there loses against as few nodes of one rack as hold it: a clause, '' where nothing is known of it.
+MOST_SPREAD = 4  # times the fewest nodes
 
-    A part of a node has the same part of its network, because the others there need theirs. `node` has the
-    oversubscription of the network beyond a rack.
+
+def place_steps(spec: JobSpec, node: Cluster) -> tuple[PlaceStep, ...]:
+    """What a step takes on as few nodes as hold the job, on more of them and in more racks; the fastest first.
+
+    Empty where the job file does not say what the planner needs. A part of a node has the same part of its network,
+    because the others there need theirs. `node` has the oversubscription of the network beyond a rack.
     """
-    best = replace(node.holding(nodes * slots_each), leaf=0)
-    if nodes <= best.nodes and racks == 1:
-        return ""
-    leaf = -(-nodes // racks) if racks > 1 else 0
-    near = predict(spec, nodes * slots_each, best)
-    far = predict(spec, nodes * slots_each, replace(node.holding(slots_each), nodes=nodes, leaf=leaf))
-    if near is None or far is None:
-        return ""
-    than = f"on {plural(best.nodes, 'node')}{' in one rack' if best.nodes > 1 else ''}"
-    lost = far.step.total / near.step.total - 1
-    if lost < NOTICED:
-        return f"; by the planner a step takes as long as {than}"
-    return f"; by the planner a step takes {100 * lost:.0f} % longer than {than}"
+    if not spec.transformer.is_given or spec.num_gpus == 1:
+        return ()
+    return _place_steps(spec.transformer, spec.parallel, spec.num_gpus, node)
+
+
+@lru_cache(maxsize=1_024)
+def _place_steps(
+    transformer: Transformer, parallel: Parallel, gpus: int, node: Cluster
+) -> tuple[PlaceStep, ...]:
+    fewest = node.holding(gpus).nodes
+    steps: list[PlaceStep] = []
+    for nodes in range(fewest, min(gpus, MOST_SPREAD * fewest) + 1):
+        if gpus % nodes or gpus // nodes % parallel.tp:
+            continue
+        part = replace(node.holding(gpus // nodes), nodes=nodes)
+        before = 0
+        for racks in _rack_counts(nodes):
+            cluster = replace(part, leaf=-(-nodes // racks) if racks > 1 else 0)
+            plan = _predict(transformer, parallel, gpus, cluster)
+            if plan is None:
+                return ()
+            step_us = max(before, round(plan.step.total * 1e6))  # more racks are never better
+            if step_us == before:
+                steps.pop()
+            steps.append(PlaceStep(nodes, racks, step_us))
+            before = step_us
+    return tuple(sorted(steps, key=lambda step: (step.step_us, step.nodes, step.racks)))
+
+
+def _rack_counts(nodes: int) -> list[int]:
+    """1, 2, 4, … and as many as nodes."""
+    return [*(1 << power for power in range(nodes.bit_length()) if 1 << power < nodes), nodes]
+
+
+def planned_ms(spec: JobSpec, steps: Sequence[PlaceStep]) -> int:
+    """The whole training on the fastest place; 0 where its tokens are not given."""
+    asked = spec.transformer
+    if not steps or not asked.tokens:
+        return 0
+    return -(-asked.tokens // (asked.global_batch * asked.sequence)) * steps[0].step_us // 1_000

@@ -4,9 +4,11 @@ not looked at."""
 from __future__ import annotations
 
 from bisect import insort
-from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import inf
+from typing import NamedTuple
 
 from platform_core.parallelism.calibration import Calibration
 from platform_core.parallelism.communication import layer_traffic
@@ -15,24 +17,29 @@ from platform_core.parallelism.hardware import Cluster
 from platform_core.parallelism.layer_time import Slice, layer
 from platform_core.parallelism.layout import Layout, Recipe, Refusal
 from platform_core.parallelism.model_shape import ModelShape
-from platform_core.parallelism.plan import Plan, plan_of
+from platform_core.parallelism.plan import Plan, plan_of, title
 from platform_core.parallelism.search_space import Limits, layouts
 from platform_core.parallelism.step_time import step_time
 
 Key = tuple[float, tuple[int, ...]]
+REFUSED, NEAREST = 5, 200  # of the layouts that do not fit, how many an answer names, of so many
 AS_GOOD = 1.02  # of the fastest step: less than the model can tell apart
+
+
+class TooLarge(NamedTuple):
+    layout: Layout
+    refusal: Refusal
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Plans from the fastest on. `refused`: the fastest of those that do not fit, by its bound, and `refusal`
-    why; without a layout where not one divides the GPUs."""
+    """Plans from the fastest on. `too_large`: layouts that would be faster than the first plan but do not fit, the
+    nearest to fitting first; `refusal`: why there is no plan."""
 
     plans: tuple[Plan, ...]
     looked_at: int
     pruned: int
-    too_large: int
-    refused: Layout | None
+    too_large: tuple[TooLarge, ...]
     refusal: Refusal | None
     offloaded: bool = False
 
@@ -58,11 +65,11 @@ def search(
     layouts = _search(shape, cluster, recipe, global_batch, limits, keep, calibration or Calibration())
     if layouts.plans or limits.offload:
         return layouts
-    if layouts.refused is None:
+    if not layouts.too_large:
         return replace(layouts, refusal=_indivisible(shape, cluster, global_batch, limits))
     hosts = replace(limits, offload=True)
     again = _search(shape, cluster, recipe, global_batch, hosts, keep, calibration or Calibration())
-    return replace(again, refused=layouts.refused, refusal=layouts.refusal, offloaded=True)
+    return replace(again, too_large=layouts.too_large, refusal=layouts.refusal, offloaded=True)
 
 
 def _search(
@@ -82,25 +89,38 @@ def _search(
         key=lambda entry: entry[:2],
     )
     best: list[tuple[Key, Layout]] = []
-    seen: Counter[str] = Counter()
-    refused: Layout | None = None
-    refusal: Refusal | None = None
+    looked_at = 0
+    refused: list[TooLarge] = []
     for bound, sequence, layout in bounded:
         if len(best) == keep and bound > best[-1][0][0]:
             break
-        seen["looked at"] += 1
+        looked_at += 1
         verdict = fit(shape, layout, cluster, recipe, global_batch).refusal
         if verdict:
-            seen["too large"] += 1
-            if refused is None:
-                refused, refusal = layout, verdict
+            refused.append(TooLarge(layout, verdict))
             continue
         seconds = step_time(shape, layout, cluster, recipe, global_batch).total
         insort(best, ((seconds, sequence), layout), key=lambda entry: entry[0])
         del best[keep:]
     plans = tuple(plan_of(shape, layout, cluster, recipe, global_batch, calibration) for _key, layout in best)
-    looked_at = seen["looked at"]
-    return Answer(plans, looked_at, len(bounded) - looked_at, seen["too large"], refused, refusal)
+    limit = best[0][0][0] if best else inf
+    faster = _faster(
+        refused, lambda layout: step_time(shape, layout, cluster, recipe, global_batch).total < limit
+    )
+    refusal = faster[0].refusal if faster and not plans else None
+    return Answer(plans, looked_at, len(bounded) - looked_at, faster, refusal)
+
+
+def _faster(refused: list[TooLarge], is_faster: Callable[[Layout], bool]) -> tuple[TooLarge, ...]:
+    """The nearest to fitting of each title."""
+    found: dict[str, TooLarge] = {}
+    for one in sorted(refused, key=lambda one: (one.refusal.needed, order(one.layout)))[:NEAREST]:
+        if len(found) == REFUSED:
+            break
+        name = title(one.layout)
+        if name not in found and is_faster(one.layout):
+            found[name] = one
+    return tuple(found.values())
 
 
 def _indivisible(shape: ModelShape, cluster: Cluster, global_batch: int, limits: Limits) -> Refusal:

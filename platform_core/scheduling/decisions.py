@@ -22,6 +22,7 @@ class WaitCode(StrEnum):
     BEHIND = "behind"
     MAINTENANCE = "maintenance"
     CONSTRAINT = "constraint"
+    BETTER_PLACE = "better_place"
     NO_FREE_SLOTS = "no_free_slots"
     FRAGMENTED = "fragmented"
 

@@ -17,12 +17,14 @@ from platform_core.scheduling.estimates import with_gpus
 from platform_core.scheduling.explain.wait_reasons import Explainer
 from platform_core.scheduling.ordering import ORDERS
 from platform_core.scheduling.ordering.keys import BY_KEY
+from platform_core.scheduling.placement.search import Place
 from platform_core.scheduling.policy import Policy
 from platform_core.scheduling.preemption import elastic
 from platform_core.scheduling.preemption.eviction import Eviction, Ranked
 from platform_core.scheduling.preemption.reclaim import reclaim_for
 from platform_core.scheduling.reservations.nodes import Reservation
 from platform_core.scheduling.state.kept_places import KeptPlaces, without_paused
+from platform_core.scheduling.state.place_choice import as_left, find_place
 from platform_core.scheduling.state.round_state import RoundState
 from platform_core.scheduling.state.what_if import claim_released, count_stopping_jobs, fits_reserved_nodes
 
@@ -80,12 +82,12 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
         if state.is_migrating(job.id):
             state.reserve_place(job)
             continue
-        placement = _started(state, job)
+        placement = _started(state, policy, job)
         if placement is not None:
             started.append((job, placement))
             continue
-        waiting.append(job)
-        if _may_free_capacity(state, policy) and _free_capacity(state, policy, job, eviction):
+        waiting.append(as_left(state, job))
+        if _free_capacity(state, policy, job, eviction):
             continue
         if eviction is not None and eviction.is_entitled(job):
             if eviction.free_capacity_for(job, rank):
@@ -225,12 +227,12 @@ def _overtaken(queue: Sequence[PendingJob], state: RoundState, owners: set[str])
     return overtaken
 
 
-def _started(state: RoundState, job: PendingJob) -> Placement | None:
+def _started(state: RoundState, policy: Policy, job: PendingJob) -> Placement | None:
     if job.id in state.overtaken:
         state.reserve_quota(state.overtaken[job.id])
     if not elastic.is_elastic(job):
-        place = state.find_place(job)
-        return None if place is None else state.place_job(job, place)
+        place = find_place(state, policy, job)
+        return state.place_job(job, place) if isinstance(place, Place) else None
     for size in elastic.sizes(job, state.index.most_slots):
         asked = with_gpus(job, size)
         place = state.find_place(asked)
@@ -241,6 +243,8 @@ def _started(state: RoundState, job: PendingJob) -> Placement | None:
 
 def _free_capacity(state: RoundState, policy: Policy, job: PendingJob, eviction: Eviction | None) -> bool:
     """Take slots from stopping jobs, then from elastic jobs, then from borrowers, before any job is evicted."""
+    if job.id in state.left_places or not _may_free_capacity(state, policy):
+        return job.id in state.left_places  # it could start, and needs none of them
     least = with_gpus(job, job.min_gpus)
     if claim_released(state, least):
         return True

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from platform_core.jobs.grace import SAVE_GRACE_MS
 from platform_core.scheduling.ordering import ORDERS
+from platform_core.units import HOUR_MS
 
 NO_BOUND = 1_000_000
 
@@ -24,6 +25,8 @@ class Policy:
     stop_grace_ms: int = SAVE_GRACE_MS  # how long a stopped job may save
     elastic: bool = False  # are elastic jobs shrunk for others and grown into idle GPUs?
     reclaims: bool = False  # are borrowers stopped for jobs within their team's guarantee?
+    # How long a job with a layout may leave free places for a better one; 0: it takes as few nodes as it can, anywhere.
+    place_wait_ms: int = 0
 
     def __post_init__(self) -> None:
         if self.order not in ORDERS:
@@ -42,4 +45,5 @@ PRODUCTION = Policy(
     most_preemptions=20,
     elastic=True,
     reclaims=True,
+    place_wait_ms=6 * HOUR_MS,
 )

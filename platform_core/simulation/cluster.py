@@ -200,6 +200,9 @@ class Cluster:
     def _apply(self, decided: Decisions, now_ms: int) -> None:
         for _, placement in decided.started:
             self._watch(self._jobs.place(placement, now_ms), now_ms)
+        for job in decided.waiting:
+            if job.id in decided.state.left_places:
+                self._jobs.leave_place(job)
         for room in decided.state.node_reservations:
             self._jobs.reserve_nodes(room)
         for stop in decided.stops:

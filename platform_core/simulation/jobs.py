@@ -23,7 +23,6 @@ from platform_core.simulation.agenda import Agenda, What
 from platform_core.simulation.ledger import Ledger
 from platform_core.simulation.nodes import Nodes
 from platform_core.simulation.records import Record, as_it_goes_on, as_pending, as_running, spec_of
-from platform_core.simulation.script import Script
 from platform_core.simulation.starts import Starts
 from platform_core.simulation.teams import Teams
 from platform_core.simulation.workload import Knowledge, TraceJob
@@ -62,15 +61,17 @@ class Jobs:
         waiting = self.pending.pop(placement.job_id)
         self._teams.queue(waiting.team, -waiting.num_gpus)
         slots = sum([len(seat.slots) for seat in placement.members])
-        record.script = Script(record.trace, slots, record.done_ms, now_ms, record.done_ms, record.resume_ms)
         members = tuple([Member(seat.node, seat.rank, seat.slots) for seat in placement.members])
+        step_us = record.begin(slots, len(members), self._nodes.racks(each.node for each in members), now_ms)
         self._step(record, ev.Placed(at_ms=now_ms, attempt=record.job.attempt + 1, members=members))
         for member in members:
             self._nodes.take(member.node, member.slots, record.attempt_id, now_ms)
             self._on[member.node][waiting.id] = None
-        record.resize_to, record.reserved_nodes, record.reserved_until_ms = 0, (), None
+        record.resize_to, record.reserved_nodes, record.reserved_until_ms, record.offered_ms = 0, (), None, 0
         self._teams.use(waiting.team, slots, now_ms)
         runtime_ms = remaining_ms(with_gpus(waiting, slots))
+        if record.knowledge is Knowledge.EXACT:
+            runtime_ms = runtime_ms * step_us[0] // step_us[1]
         self.running[waiting.id] = as_running(
             record, waiting, now_ms + runtime_ms, self._starts.expected_ms(waiting.id, record.trace.gpus)
         )
@@ -100,6 +101,10 @@ class Jobs:
         record.reserved_nodes, record.reserved_until_ms = room.nodes, room.until_ms
         if record.job.id in self.pending:
             self.pending[record.job.id] = as_pending(record)
+
+    def leave_place(self, waiting: PendingJob) -> None:
+        record = self._records[waiting.id]
+        record.offered_ms, self.pending[waiting.id] = waiting.offered_ms, waiting
 
     def go_on(self, record: Record, now_ms: int) -> bool:
         """Advance the script to its next event: a save begins or ends, or the work ends. Returns whether it ended."""

@@ -49,6 +49,10 @@ class Nodes:
     def all(self) -> tuple[NodeView, ...]:
         return tuple(self.views.values())
 
+    def racks(self, nodes: Iterable[str]) -> int:
+        """In how many racks these nodes stand."""
+        return len({(self.views[node].block, self.views[node].rack) for node in nodes})
+
     def is_up(self, node: str) -> bool:
         return node not in self._down
 

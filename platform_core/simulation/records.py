@@ -26,6 +26,7 @@ class Record:
     resize_to: int = 0
     reserved_nodes: tuple[str, ...] = ()
     reserved_until_ms: int | None = None
+    offered_ms: int = 0  # see PendingJob
     script: Script | None = None  # of the current attempt
 
     @property
@@ -43,6 +44,12 @@ class Record:
     def resume_ms(self) -> int:
         """How long its next attempt takes before the work continues."""
         return restart_ms(self.trace.gpus) if self.job.attempt else 0
+
+    def begin(self, slots: int, nodes: int, racks: int, now_ms: int) -> tuple[int, int]:
+        """Start a script on such a place. Returns the times of a step there and on its fastest place."""
+        step_us = self.trace.step_us(nodes, racks)
+        self.script = Script(self.trace, slots, self.done_ms, now_ms, self.done_ms, self.resume_ms, step_us)
+        return step_us
 
 
 def spec_of(job: TraceJob, gpu_type: str) -> JobSpec:
@@ -91,6 +98,8 @@ def as_pending(record: Record) -> PendingJob:
         reserved_nodes=record.reserved_nodes,
         reserved_until_ms=record.reserved_until_ms,
         not_before_ms=job.not_before_ms,
+        place_steps=record.trace.place_steps,
+        offered_ms=record.offered_ms,
     )
 
 

@@ -9,7 +9,7 @@ from platform_core.simulation.workload import TraceJob
 
 @dataclass(slots=True)
 class Script:
-    """Work is measured in time on all GPUs; with fewer GPUs it is proportionally slower."""
+    """Work is measured in time on all GPUs of the fastest place; with fewer GPUs or longer steps it is slower."""
 
     job: TraceJob
     held: int
@@ -17,6 +17,7 @@ class Script:
     kept_from_ms: int  # if it ended now, the time on its GPUs since then would be lost
     saved_ms: int  # work in the newest checkpoint
     resume_ms: int  # after it has begun, before its work goes on
+    step_us: tuple[int, int] = (1, 1)  # of one step where it runs, and on its fastest place
     works_from_ms: int | None = None  # None: it has not begun, saves, stops, or hangs
     saves_until_ms: int | None = None
     has_begun: bool = False
@@ -30,7 +31,9 @@ class Script:
     def work_at(self, now_ms: int) -> int:
         if self.works_from_ms is None:
             return self.done_ms
-        return self.done_ms + max(0, now_ms - self.works_from_ms) * self.held // self.job.gpus
+        here_us, fastest_us = self.step_us
+        worked_ms = max(0, now_ms - self.works_from_ms)
+        return self.done_ms + worked_ms * self.held * fastest_us // (self.job.gpus * here_us)
 
     @property
     def next_ms(self) -> int:
@@ -91,5 +94,6 @@ class Script:
 
     def _ends_without_saving_ms(self) -> int:
         assert self.works_from_ms is not None
-        left_ms = (self.job.duration_ms - self.done_ms) * self.job.gpus
-        return self.works_from_ms - (-left_ms // self.held)
+        here_us, fastest_us = self.step_us
+        left_ms = (self.job.duration_ms - self.done_ms) * self.job.gpus * here_us
+        return self.works_from_ms - (-left_ms // (self.held * fastest_us))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from platform_core.cluster.snapshot import PlaceStep
+
 SECOND_MS = 1_000
 
 
@@ -38,6 +40,13 @@ class TraceJob:
     preemptible: bool = True
     min_gpus: int = 0  # it runs with so many too, in proportion slower; 0: only with all
     saving: Saving = Saving()
+    place_steps: tuple[PlaceStep, ...] = ()  # on other places than the first it is slower in proportion
+
+    def step_us(self, nodes: int, racks: int) -> tuple[int, int]:
+        """Of one step on such a place, and on the fastest one."""
+        fastest_us = self.place_steps[0].step_us if self.place_steps else 1
+        fitting = [step.step_us for step in self.place_steps if step.nodes == nodes and racks <= step.racks]
+        return (min(fitting) if fitting else fastest_us), fastest_us
 
 
 @dataclass(frozen=True, slots=True)

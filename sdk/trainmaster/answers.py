@@ -328,5 +328,6 @@ class ParallelismAdvice(Answer):
     parameters: int = 0
     plans: Sequence[Mapping[str, Any]] = ()
     refusal: str = ""
+    too_large: Sequence[Mapping[str, Any]] = ()
     calibration: Mapping[str, Any] = field(default_factory=dict)
     scaling: Sequence[Mapping[str, Any]] = ()

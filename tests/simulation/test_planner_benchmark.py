@@ -56,6 +56,30 @@ def test_the_columns_that_a_table_may_have_change_the_prediction(tmp_path: Path)
     assert abs(biases[0]) < 3
 
 
+def test_titles_may_be_spelt_otherwise_and_strange_columns_are_named(tmp_path: Path) -> None:
+    titles = (
+        "\ufeffNum_GPUs,Global Batch Size,micro_batch,Hidden-Size,heads,num_layers,Seq_Length,TP,dp,"
+        "Pipeline_Parallel,Iteration_Time_(ms),Vocab_Size,Sequence_Parallelism,cluster"
+    )
+    usual = json.loads(run(tmp_path, f"{COLUMNS}\n{ROWS[0]}").output)
+    other = json.loads(run(tmp_path, f'{titles}\n{ROWS[0]},"51,200",False,selene\n,,,,,,,,,,,,,\n').output)
+    assert other.pop("columns_not_read") == ["cluster"]
+    assert other == usual
+
+
+def test_a_measured_layout_that_the_planner_would_not_offer_is_predicted_with_the_reason(
+    tmp_path: Path,
+) -> None:
+    columns = f"{COLUMNS},virtual stages"
+    line = json.loads(run(tmp_path, f"{columns}\n16,15,1,1024,16,25,1024,1,1,16,300,2").output)
+    assert line["rows"] == 1
+    assert line["doubtful"] == {
+        "needs 32 chunks of layers; there are 25": 1,
+        "25 layers cannot be divided by 32 chunks": 1,
+        "15 micro-batches cannot be divided by 16 stages": 1,
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -63,7 +87,23 @@ def test_the_columns_that_a_table_may_have_change_the_prediction(tmp_path: Path)
             f"{COLUMNS}\n8,16,2,1024,16,24,1024,1,4,1,171",
             "line 2: 8 GPUs, but the degrees of parallelism make 4",
         ),
-        ("# GPUs\n8", "line 2: the column '# layers' is missing or empty"),
+        ("# GPUs\n8", "lacks the columns global batch, micro batch, hidden size"),
+        (f"{COLUMNS},tp\n{ROWS[0]},1", "has the column tensor parallelism more than once"),
+        (f"{COLUMNS}\n64,,8,3072,32,30,2048,1,64,1,3566.5", "line 2: the column global batch is empty"),
+        (
+            f"{COLUMNS}\n\n64,many,8,3072,32,30,2048,1,64,1,3",
+            "line 3: global batch is 'many', which is no number",
+        ),
+        (
+            f"{COLUMNS}\n64,512,0.5,3072,32,30,2048,1,64,1,3",
+            "micro batch is '0.5'; it must be a whole number",
+        ),
+        (
+            f"{COLUMNS}\n64,512,8,3072,32,30,2048,1,64,1,0",
+            "iteration time (ms) is '0'; it must be more than 0",
+        ),
+        (f"{COLUMNS},recompute\n{ROWS[0]},some", "recompute is 'some'; it is none, selective, full"),
+        (f"{COLUMNS},sequence parallel\n{ROWS[0]},maybe", "sequence parallel is 'maybe'; it is yes or no"),
         (
             f"{COLUMNS}\n8,20,2,1024,16,24,1024,1,8,1,171",
             "20 samples cannot be divided by 16 data ranks x micro-batch",

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from django.db import transaction
 
@@ -10,8 +10,6 @@ from platform_core.errors import IllegalTransition
 from platform_core.jobs import events
 from platform_core.jobs.job import Member as MemberValue
 from platform_core.jobs.recovery import goes_on_from
-from platform_core.jobs.spec import JobSpec
-from platform_core.parallelism.job_plan import cost_of_place
 from webapp.base.identity import new_id
 from webapp.base.rows import update_each
 from webapp.jobs import traces, transitions
@@ -71,7 +69,6 @@ def _advanced(batch: Batch, placings: Sequence[Placing], at_ms: int) -> dict[str
     for placing in placings:
         if (job := batch.jobs.get(placing.job_id)) is None:
             continue
-        placing = _with_cost(placing, job.value.spec)
         placed = events.Placed(
             at_ms=at_ms,
             actor="scheduler",
@@ -85,19 +82,6 @@ def _advanced(batch: Batch, placings: Sequence[Placing], at_ms: int) -> dict[str
             continue
         gangs[new_id("att")] = placing
     return gangs
-
-
-def _with_cost(placing: Placing, spec: JobSpec) -> Placing:
-    """Of a job that names its model and layout, with what the place costs in step time."""
-    if len(placing.seats) == 1 or not spec.transformer.is_given:
-        return placing
-    if (node := cluster_queries.node_of_type(spec.gpu_type)) is None:
-        return placing
-    nodes, slots_each = len(placing.seats), len(placing.seats[0][2])
-    racks = {place.rack for place in cluster_queries.standing(seat[0] for seat in placing.seats)}
-    return replace(
-        placing, reason=f"{placing.reason}{cost_of_place(spec, node, nodes, slots_each, len(racks))}"
-    )
 
 
 def _begin(batch: Batch, gangs: dict[str, Placing], addresses: dict[str, Address], at_ms: int) -> None:

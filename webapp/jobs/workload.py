@@ -18,12 +18,13 @@ from platform_core.simulation.workload import TraceJob
 from platform_core.units import HOUR_MS
 from webapp.jobs.kept_places import kept_while_pending, kept_while_stopping, with_kept_slots
 from webapp.jobs.models import Attempt, Job, Member
+from webapp.jobs.place_steps import nodes_of_types, with_place_steps
 
 _LEARNT_FROM = 200
 _FEW = 5
 _COLUMNS = (
     "id", "team_id", "user__username", "priority", "submitted_ms", "excluded_nodes", "waiting_since_ms", "resize_to",
-    "room_on", "room_until_ms", "not_before_ms", "attempt", "spec",
+    "room_on", "room_until_ms", "not_before_ms", "attempt", "spec", "wait_numbers",
 )  # fmt: skip
 
 
@@ -38,15 +39,19 @@ def pending() -> tuple[PendingJob, ...]:
     ran_on: dict[str, list[str]] = {}
     for job_id, node in resized.order_by("node_id").values_list("attempt__job_id", "node_id"):
         ran_on.setdefault(job_id, []).append(node)
-    return tuple(
-        with_kept_slots(
-            _pending(
-                row, specification.restore(row.spec), attained.get(row.id, 0), tuple(ran_on.get(row.id, ()))
-            ),
-            kept.get(row.id),
-        )
-        for row in rows
-    )
+    node_of = nodes_of_types()
+    jobs = []
+    for row in rows:
+        spec = specification.restore(row.spec)
+        job = _pending(row, spec, attained.get(row.id, 0), tuple(ran_on.get(row.id, ())))
+        jobs.append(with_kept_slots(with_place_steps(job, spec, node_of), kept.get(row.id)))
+    return tuple(jobs)
+
+
+def as_submitted(spec: JobSpec, job_id: str, username: str, now_ms: int) -> PendingJob:
+    """Returns the job as it would wait if it were submitted now."""
+    job = PendingJob.of_spec(spec, id=job_id, user=username, submitted_ms=now_ms, waiting_since_ms=now_ms)
+    return with_place_steps(job, spec, nodes_of_types())
 
 
 def waiting_for_data() -> dict[str, str]:
@@ -83,6 +88,7 @@ def _pending(row: Job, spec: JobSpec, attained_gpu_ms: int, ran_on: tuple[str, .
         reserved_nodes=tuple(row.room_on),
         reserved_until_ms=row.room_until_ms,
         not_before_ms=row.not_before_ms,
+        offered_ms=row.wait_numbers.get("offered_ms", 0),
     )
 
 

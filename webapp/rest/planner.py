@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 from platform_core.jobs.fields import given_fields, plain_fields
 from platform_core.jobs.parallel import Parallel
 from platform_core.jobs.transformer import Transformer
-from platform_core.parallelism.advice import Ranked, ScalePoint, advise, scaling
+from platform_core.parallelism.advice import Ranked, Refused, ScalePoint, advise, scaling
 from platform_core.parallelism.calibration import Calibration
 from platform_core.parallelism.request import SCHEMA, PlanRequest, parse, transformer_of
 from webapp.accounts.permissions import require
@@ -73,12 +73,21 @@ class ScalePointOut(serializers.Serializer[ScalePoint]):
     )
 
 
+class RefusedOut(serializers.Serializer[Refused]):
+    title = serializers.CharField()
+    micro_batch = serializers.IntegerField()
+    sentence = serializers.CharField(help_text="What it needs, and what would make it fit.")
+
+
 class AdviceOut(serializers.Serializer[Any]):
     sentence = serializers.CharField()
     parameters = serializers.IntegerField()
     active_parameters = serializers.IntegerField(help_text="Those that one token passes.")
     plans = LayoutPlanOut(many=True, help_text="From the fastest on.")
-    refusal = serializers.CharField(help_text="Why the fastest of the layouts that do not fit does not.")
+    refusal = serializers.CharField(help_text="Why there is no plan; empty where there is one.")
+    too_large = RefusedOut(
+        many=True, help_text="Layouts that would be faster but do not fit, the nearest to fitting first."
+    )
     looked_at = serializers.IntegerField(help_text="Layouts computed in full.")
     pruned = serializers.IntegerField(help_text="Layouts that a lower bound ruled out.")
     calibration = CalibrationOut(help_text="Of this cluster, for the GPU type.")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from platform_core.cluster.snapshot import PendingJob, Snapshot
+from platform_core.cluster.snapshot import Snapshot
 from platform_core.jobs.spec import JobSpec, parse
 from platform_core.quotas.admission import Refused
 from platform_core.scheduling.engine import plan
@@ -85,7 +85,7 @@ def dry_run(actor: Actor, mapping: Mapping[str, Any]) -> dict[str, Any]:
 def _with_it(spec: JobSpec, username: str) -> Snapshot:
     now = now_ms()
     snapshot = situation.load(now)
-    asked = PendingJob.of_spec(spec, id=_ASKED, user=username, submitted_ms=now, waiting_since_ms=now)
+    asked = workload.as_submitted(spec, _ASKED, username, now)
     return replace(snapshot, pending=(*snapshot.pending, asked))
 
 

@@ -55,4 +55,5 @@ def policy() -> Policy:
         stop_grace_ms=settings.STOP_GRACE_SECONDS * 1000,
         elastic=settings.SCHEDULING_ELASTIC,
         reclaims=settings.SCHEDULING_RECLAIM,
+        place_wait_ms=settings.SCHEDULING_PLACE_WAIT_SECONDS * 1000,
     )

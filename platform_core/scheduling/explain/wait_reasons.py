@@ -15,6 +15,7 @@ from platform_core.scheduling.decisions import Number, Placement, Stop, Wait, Wa
 from platform_core.scheduling.estimates import remaining_ms, with_gpus
 from platform_core.scheduling.explain.binding import binding
 from platform_core.scheduling.explain.holders import Holders
+from platform_core.scheduling.explain.left_places import left_place
 from platform_core.scheduling.placement.node_index import Demand
 from platform_core.scheduling.preemption.reclaim import LEAST_RUN_BEFORE_RECLAIM_MS, reclaimable_later
 from platform_core.scheduling.reservations.quota_ledger import QuotaReservation
@@ -54,7 +55,8 @@ class Explainer:
             seconds = -(-pause_ms // SECOND_MS)
             sentence = f"restarts in {format_duration_ms(seconds * SECOND_MS)}, after a failure"
             return Wait(job.id, WaitCode.RESTARTS_LATER, (("in_ms", pause_ms), position), sentence)
-        code, numbers, sentence = self._answer(job, held_back_by)
+        code, numbers, sentence = left_place(self._state, job) or self._answer(job, held_back_by)
+        numbers = (*numbers, *[("offered_ms", job.offered_ms)][: job.offered_ms])
         if job.id in self._stopping:
             stopping = self._stopping[job.id]
             numbers = (*numbers, ("stopping", stopping))

@@ -117,6 +117,8 @@ class ClusterView:
         return replace(asked, excluded_nodes=())
 
     def _splits_of(self, demand: Demand) -> tuple[int, ...]:
+        if demand.on_nodes:
+            return tuple(count for count in self._all_splits(demand) if count == demand.on_nodes)
         place = self.empty_place(demand, self.index.eligible(demand) & self.in_service)
         return (len(place.nodes),) if place is not None else ()
 

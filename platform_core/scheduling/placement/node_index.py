@@ -26,6 +26,7 @@ class Demand:
     constraints: Constraints = ANYWHERE
     tensor: int = 1
     group: int = 1
+    on_nodes: int = 0
 
     @classmethod
     def of(cls, job: PendingJob) -> Demand:
@@ -38,6 +39,7 @@ class Demand:
             job.constraints,
             job.tensor,
             job.group,
+            job.on_nodes,
         )
 
 

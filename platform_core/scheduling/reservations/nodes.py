@@ -125,21 +125,29 @@ class Reservations:
 
     def reserve(self, job: PendingJob) -> Reservation | None:
         """Reserve the earliest time with a place and quota for the whole run; None when there is none."""
+        found = self.earliest(job)
+        return None if found is None else self.add(job, found)
+
+    def earliest(self, job: PendingJob, until_ms: int | None = None) -> Reservation | None:
+        """What `reserve` would reserve, looking no further ahead than `until_ms`."""
         cluster, demand, runtime_ms = self._cluster, self._cluster.demand(job), remaining_ms(job)
         allowed, splits = cluster.allowed(demand), cluster.splits(demand)
         in_quota_ms = self._quota.earliest_ms(job, self._snapshot.now_ms)
         if in_quota_ms is None or not cluster.could_hold(demand):
             return None
         for at_ms, counts in self._free_from(in_quota_ms):
+            if until_ms is not None and at_ms > until_ms:
+                return None
             if not counts.suffice(allowed, splits, demand.gpus):
                 continue
             place = cluster.place(self._least(counts, at_ms, runtime_ms), demand)
             if place is not None and self._quota.earliest_ms(job, at_ms) == at_ms:
-                self._quota.reserve(job, at_ms)
-                return self._add(Reservation(job.id, at_ms, at_ms + runtime_ms, place, counts))
+                return Reservation(job.id, at_ms, at_ms + runtime_ms, place, counts.copy())
         return None
 
-    def _add(self, made: Reservation) -> Reservation:
+    def add(self, job: PendingJob, made: Reservation) -> Reservation:
+        """Make a reservation that `earliest` found."""
+        self._quota.reserve(job, made.start_ms)
         _take(made.spare, made.place)
         for other in self._made:
             if made.start_ms < other.start_ms < made.end_ms:

@@ -11,6 +11,7 @@ from typing import Final
 from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.decisions import NodeReservation, Placement, Seat, Stop
 from platform_core.scheduling.estimates import remaining_ms, with_gpus
+from platform_core.scheduling.placement.better_place import LeftPlace, place_cost_clause
 from platform_core.scheduling.placement.cluster_view import ClusterView
 from platform_core.scheduling.placement.node_index import Demand, SlotCounts
 from platform_core.scheduling.placement.search import IslandCounts, Place, take_slots
@@ -59,6 +60,7 @@ class RoundState:
             for gpu_type in self.index.gpu_types
         }
         self._shortest_failed_ms: dict[Demand, int] = {}
+        self._left_places: dict[str, LeftPlace] = {}
 
     # What the round has decided so far.
 
@@ -100,6 +102,14 @@ class RoundState:
     def migrated(self) -> Sequence[PendingJob]:
         """Jobs that hold free slots for their resumption: those that migrate now or started to earlier."""
         return self._migrated
+
+    @property
+    def left_places(self) -> Mapping[str, LeftPlace]:
+        """Waiting job → the free place that it leaves for a better one."""
+        return self._left_places
+
+    def leave_place(self, job_id: str, left: LeftPlace) -> None:
+        self._left_places[job_id] = left
 
     def _find_migrating(self) -> Iterator[PendingJob]:
         for job in self.snapshot.running:
@@ -184,6 +194,9 @@ class RoundState:
     def _reason(self, job: PendingJob, place: Place) -> str:
         nodes = [self.index.nodes[position] for position in place.nodes]
         where = placed_sentence(job.num_gpus, job.gpu_type, [node.rack for node in nodes])
+        where += place_cost_clause(
+            job.place_steps, len(nodes), len({(node.block, node.rack) for node in nodes})
+        )
         if held := sum(node.id in job.holders for node in nodes):
             where = f"{where}; " + held_sentence(held, len(nodes))
         again = [node.hostname for node in nodes if node.id in job.excluded_nodes]

@@ -52,6 +52,10 @@ def plan(model: Path, scaling: bool, as_json: bool, **changes: Any) -> None:
         [_row(one) for one in found.plans],
         empty="No layout fits.",
     )
+    if found.too_large:
+        click.echo("\nFaster, but they do not fit:")
+        for one in found.too_large:
+            click.echo(f"  {one['title']}, micro-batches of {one['micro_batch']}: {one['sentence']}")
     if found.plans and (parallel := found.plans[0].get("parallel")):
         gpus = math.prod(parallel.get(name, 1) for name in ORDER)
         block = {"num_gpus": gpus, "parallel": parallel, "transformer": found.plans[0].get("transformer", {})}

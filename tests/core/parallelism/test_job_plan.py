@@ -11,7 +11,7 @@ from platform_core.jobs.reader import SpecError
 from platform_core.jobs.spec import JobSpec, parse
 from platform_core.parallelism.calibration import Calibration
 from platform_core.parallelism.hardware import Cluster, gpu_of
-from platform_core.parallelism.job_plan import cost_of_place, estimate, layout_of, predict
+from platform_core.parallelism.job_plan import estimate, layout_of, place_steps, planned_ms, predict
 from platform_core.units import MICRO_DOLLARS
 
 LLAMA_8B = {
@@ -142,34 +142,43 @@ NODE = Cluster(gpu_of("a100-80gb"), 1, 8, 12.5e9, oversubscription=8.0)
 WIDE = {**GPT_SMALL, "hidden": 4096, "heads": 32, "layers": 16}
 
 
-def lost(sentence: str) -> int:
-    return int(sentence.partition("takes ")[2].partition(" %")[0])
+def test_places_on_more_nodes_than_needed_take_longer() -> None:
+    steps = place_steps(job(8, WIDE, parallel={"fsdp": 8}), NODE)
+    assert (steps[0].nodes, steps[0].racks) == (1, 1)
+    assert {step.nodes for step in steps} == {1, 2, 4}
+    assert [step.step_us for step in steps] == sorted(step.step_us for step in steps)
 
 
-def test_a_place_on_more_nodes_than_needed_is_told_in_step_time() -> None:
-    spec = job(8, WIDE, parallel={"fsdp": 8})
-    assert cost_of_place(spec, NODE, 1, 8, 1) == ""
-    halves = cost_of_place(spec, NODE, 2, 4, 1)
-    assert lost(halves) > 0
-    assert halves.endswith(" % longer than on 1 node")
-
-
-def test_a_place_over_two_racks_costs_more_the_thinner_the_network_between_them_is() -> None:
+def test_racks_count_only_where_the_network_between_them_is_thinner() -> None:
     spec = job(32, WIDE, parallel={"fsdp": 32})
-    assert cost_of_place(spec, NODE, 4, 8, 1) == ""
-    thin = cost_of_place(spec, NODE, 4, 8, 2)
-    assert lost(thin) > 0
-    assert thin.endswith(" % longer than on 4 nodes in one rack")
-    even = replace(NODE, oversubscription=1.0)
-    assert cost_of_place(spec, even, 4, 8, 2).endswith("a step takes as long as on 4 nodes in one rack")
+    on_four = {step.racks: step.step_us for step in place_steps(spec, NODE) if step.nodes == 4}
+    assert on_four[1] < on_four[max(on_four)]
+    even = place_steps(spec, replace(NODE, oversubscription=1.0))
+    assert [(step.nodes, step.racks) for step in even if step.nodes == 4] == [(4, 4)]
 
 
-def test_a_place_of_a_job_of_which_nothing_is_known_costs_nothing_that_can_be_told() -> None:
-    assert cost_of_place(job(8), NODE, 2, 4, 1) == ""
+def test_a_tensor_group_is_never_cut() -> None:
+    steps = place_steps(job(16, WIDE, parallel={"tp": 8, "dp": 2}), NODE)
+    assert {step.nodes for step in steps} == {2}
 
 
-@given(st.sampled_from([2, 4, 8]), st.sampled_from([1.0, 5.0, 25.0, 100.0]), st.integers(1, 2))
-def test_a_worse_place_is_never_told_to_be_faster(nodes: int, gigabytes: float, racks: int) -> None:
+def test_of_a_job_without_layout_no_place_is_known() -> None:
+    assert place_steps(job(8), NODE) == ()
+    assert place_steps(job(8, GPT_SMALL), NODE) == ()
+
+
+def test_the_whole_training_is_its_steps_on_the_fastest_place() -> None:
+    spec = job(8, {**GPT_SMALL, "tokens_billions": 1}, parallel={"dp": 8})
+    steps = place_steps(spec, NODE)
+    count = -(-(10**9) // (64 * 1024))
+    assert planned_ms(spec, steps) == count * steps[0].step_us // 1_000
+    assert planned_ms(job(8, GPT_SMALL, parallel={"dp": 8}), steps) == 0
+
+
+@given(st.sampled_from([8, 16, 32]), st.sampled_from([1.0, 5.0, 25.0, 100.0]))
+def test_more_racks_are_never_faster(gpus: int, gigabytes: float) -> None:
     node = replace(NODE, network_rate=gigabytes * 1e9)
-    sentence = cost_of_place(job(8, GPT_SMALL, parallel={"fsdp": 8}), node, nodes, 8 // nodes, racks)
-    assert "-" not in sentence
+    steps = place_steps(job(gpus, GPT_SMALL, parallel={"fsdp": gpus}), node)
+    for nodes in {step.nodes for step in steps}:
+        by_racks = sorted((step for step in steps if step.nodes == nodes), key=lambda step: step.racks)
+        assert [step.step_us for step in by_racks] == sorted({step.step_us for step in by_racks})

@@ -59,6 +59,9 @@ def test_the_plans_are_those_of_an_exhaustive_search(
     assert [plan.layout for plan in plans] == exhaustive(shape, cluster, recipe, batch, keep)
 
 
+LLAMA_70B = replace(LLAMA_8B, layers=80, hidden=8_192, heads=64, ffn=28_672)
+
+
 def test_310_billion_parameters_on_512_gpus_are_planned_by_looking_at_few_layouts() -> None:
     shape = gpt(96, 16_384, 128, 4_096, 51_200)
     answer = search(shape, h100(64), MODERN, 2_048)
@@ -95,9 +98,21 @@ def test_what_does_not_fit_at_all_says_what_it_needs() -> None:
     answer = search(GPT_3, a100(1), MODERN, 8)
     assert answer.plans == ()
     assert answer.simplest is None
-    assert answer.refused is not None
     assert answer.refusal is not None
+    assert answer.refusal == answer.too_large[0].refusal
+    needed = [each.refusal.needed for each in answer.too_large]
+    assert needed == sorted(needed)
     assert "GiB of 80" in answer.refusal.sentence
+
+
+def test_layouts_that_would_be_faster_if_they_fitted_say_what_would_make_them_fit() -> None:
+    answer = search(LLAMA_70B, h100(32), MODERN, 1_024)
+    assert answer.refusal is None
+    assert 0 < len(answer.too_large) <= 5
+    for layout, refusal in answer.too_large:
+        assert step_time(LLAMA_70B, layout, h100(32), MODERN, 1_024).total < answer.plans[0].step.total
+        assert fit(LLAMA_70B, layout, h100(32), MODERN, 1_024).refusal == refusal
+    assert "; with " in answer.too_large[0].refusal.sentence
 
 
 def test_gpus_that_nothing_divides_say_how_many_can_be_used() -> None:

@@ -68,6 +68,7 @@ class AgentConfig:
     send_cap: int  # and going out to other nodes
     cache_high: int  # percent of the disk in use from which models that nobody needs go
     cache_low: int  # until it is this
+    stream_disk: int  # bytes of this disk for the streamed dataset of one attempt
     checkpoint_share: (
         int  # percent of the link that uploads of checkpoints may take; a moving model goes first
     )
@@ -143,6 +144,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         send_cap=source.number("send_cap_mib", 0, 0, 1 << 20) * MIB,
         cache_high=cache_high,
         cache_low=cache_low,
+        stream_disk=source.number("stream_disk_mib", 65_536, 1, 1 << 30) * MIB,
         checkpoint_share=source.number("checkpoint_share", 50, 1, 100),
         store_silence=source.number("store_silence_seconds", 5, 1, 3600),
         isolation=_isolation(source.text("isolation")),

@@ -40,6 +40,7 @@ from agent.probes.system import SystemSampler
 from agent.probes.telemetry import Probe
 from agent.probes.toolchain import Toolchain, ask
 from agent.session import Session
+from agent.streaming import StreamOf, beginning, stream_of
 from agent.transfer.disk.cache import Watermarks
 from agent.transfer.orders.activation import Activations
 from agent.transfer.orders.deployments import Deployments, Trust
@@ -114,12 +115,13 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     pusher = Pusher(channel, session.identity)
     manifests = Manifests(config.data, partial(ask_platform, config.server, channel, session.identity))
     datasets = DatasetCache(config.data)
-    fetch_for = partial(_fetch_for, manifests, datasets)
+    streams = partial(stream_of, datasets.home, config.stream_disk)
+    fetch_for = partial(_fetch_for, manifests, datasets, streams)
     pace = _pace(config)
     facts = _facts(config, slots, toolchain, inherited)
     supervisor = Supervisor(
         WorkFolders(config.data),
-        _tools(config, facts, lease, fetch_for, pusher, uploads, pace, node.note_change),
+        _tools(config, facts, lease, fetch_for, streams, pusher, uploads, pace, node.note_change),
     )
     hooks = Hooks(config.hooks, inherited)
     activations = Activations(config.data, hooks, lambda *held: deployments.holds(*held), node.note_change)
@@ -167,9 +169,10 @@ async def _start(deployments: Deployments, config: AgentConfig, own: grpc.Server
         raise ConfigError(f"{error}. Choose another with --transfer-port, or 0 for a free one.") from error
 
 
-def _fetch_for(manifests: Manifests, datasets: DatasetCache, launch: Launch) -> Fetch:
+def _fetch_for(manifests: Manifests, datasets: DatasetCache, streams: StreamOf, launch: Launch) -> Fetch:
     """How the files of this launch come to the node: by the cache of datasets, links to shared folders, the store."""
-    return mounting(manifests, launch, datasets.fetch_for(launch, partial(artifacts.fetch, manifests)))
+    usual = datasets.fetch_for(launch, partial(artifacts.fetch, manifests))
+    return beginning(streams, manifests, launch, mounting(manifests, launch, usual))
 
 
 def _facts(config: AgentConfig, slots: Slots, toolchain: Toolchain, inherited: dict[str, str]) -> NodeFacts:
@@ -188,6 +191,7 @@ def _tools(
     facts: NodeFacts,
     lease: Lease,
     fetch_for: Callable[[Launch], Fetch],
+    streams: StreamOf,
     pusher: Pusher,
     executor: Executor,
     pace: Pace,
@@ -196,6 +200,7 @@ def _tools(
     return Tools(
         facts=facts,
         fetch_for=fetch_for,
+        stream_of=streams,
         uploader=partial(artifacts.upload_with, PartUploader(pace)),
         pusher=pusher,
         executor=executor,

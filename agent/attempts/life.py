@@ -22,6 +22,7 @@ from agent.attempts.watch import RankWatch
 from agent.files import read_json, write_atomically
 from agent.launchers.command import is_ranked, processes_of
 from agent.launchers.contract import Alive, Ended, Launcher, LauncherError, LaunchOrder, Status
+from agent.streaming import StreamOf
 from agent.uplink.attempt import AttemptUplink, UplinkPlan
 from agent.uplink.mask import Mask
 from agent.uplink.push import Pusher
@@ -45,6 +46,7 @@ class Tools:
 
     facts: NodeFacts
     fetch_for: Callable[[Launch], Fetch]
+    stream_of: StreamOf
     uploader: Uploader
     pusher: Pusher
     executor: Executor
@@ -88,6 +90,7 @@ class AttemptLife:
         self._task: asyncio.Task[None] | None = None
         self._preparing: asyncio.Task[LaunchOrder] | None = None
         self._phases = StartPhases()
+        self._stream = tools.stream_of(folder, launch)
 
     @property
     def observed(self) -> AttemptObserved:
@@ -135,6 +138,8 @@ class AttemptLife:
         if self._preparing is not None:
             # A thread still writes to the folder.
             await asyncio.gather(self._preparing, return_exceptions=True)
+        if self._stream is not None:
+            await asyncio.to_thread(self._stream.join)
         self._tools.pusher.remove(self.folder.attempt_id)
         try:
             await asyncio.to_thread(self._launcher.forget, self.folder)
@@ -213,10 +218,14 @@ class AttemptLife:
     async def _watch(self) -> None:
         self._observe(phase=MemberPhase.RUNNING, phases=self._phases.over)
         watching = asyncio.create_task(self._ranks.run())
+        if self._stream is not None:
+            self._stream.start()
         try:
             ended = await self._until_ended()
         finally:
             watching.cancel()
+            if self._stream is not None:
+                self._stream.stop()
         return await self._end(await self._verdict(ended))
 
     async def _until_ended(self) -> Ended:

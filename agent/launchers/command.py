@@ -31,6 +31,7 @@ class Place:
     interface: str = ""  # network interface that other nodes reach, '' to let the libraries choose
     inherited: Mapping[str, str] = field(default_factory=dict)
     tmp: PurePath | None = None  # None: as the system has it
+    stream: PurePath | None = None  # of a dataset that is streamed
 
 
 def argv_of(launch: Launch, python: str, torchrun_options: frozenset[str] = frozenset()) -> tuple[str, ...]:
@@ -184,6 +185,9 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
         environment["TRAINMASTER_MODEL"] = str(place.folder / "model")
     if launch.dataset is not None:
         environment["TRAINMASTER_DATA"] = str(place.folder / "data")
+    if place.stream is not None:
+        environment["TRAINMASTER_DATA"] = str(place.stream / "files")
+        environment["TRAINMASTER_STREAM"] = str(place.stream)
     if method.launcher is not Launcher.PROCESSES:  # which knows the addresses of the processes, too
         first = launch.node_rank * local_size
         place_in_gang = Process(

@@ -166,11 +166,16 @@ def _launch(node: str, member: MemberWanted, spec: JobSpec) -> Launch:
             "checkpoint_upload_url": f"{settings.STORE_URL}/checkpoint/{member.job_id}",
             "code": artifacts.reference(spec.code) if spec.code else None,
             "dataset": dataset,
-            "delivery": delivery(dataset, node, member.gang) if dataset and not spec.mount_dataset else None,
+            "delivery": delivery(dataset, node, member.gang) if dataset and _is_copied(spec) else None,
             "model": registry.files_of(member.team, spec.model) if spec.model else None,
             "resume": checkpoints.reference(checkpoint) if checkpoint else None,
         }
     )
+
+
+def _is_copied(spec: JobSpec) -> bool:
+    """Whether all of the dataset is on a node before the command starts."""
+    return not spec.mount_dataset and not spec.stream_dataset
 
 
 def _dataset(member: MemberWanted, spec: JobSpec) -> ArtifactReference:

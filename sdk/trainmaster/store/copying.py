@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
@@ -147,8 +147,9 @@ def fetch(
     dest: Path,
     on_bytes: Callable[[int], None] = lambda _: None,
     etags: Mapping[str, str] = {},
+    only: Collection[str] | None = None,
 ) -> None:
-    """All files of the manifest into the folder `dest`, every chunk checked before its file appears.
+    """All files of the manifest, or `only` these, into the folder `dest`, every chunk checked before its file appears.
 
     Files that are there with the right digest are kept, so a second call after a failure goes on. `on_bytes`
     is called from several threads with the bytes just verified and may raise to stop. `etags` by path: what was
@@ -158,7 +159,9 @@ def fetch(
     store = open_store(url)
     dest.mkdir(parents=True, exist_ok=True)
     missing = [
-        number for number, entry in enumerate(manifest.files) if not _is_there(dest, entry.path, entry.sha256)
+        number
+        for number, entry in enumerate(manifest.files)
+        if (only is None or entry.path in only) and not _is_there(dest, entry.path, entry.sha256)
     ]
     unfinished = {number: _unfinished(dest, manifest, number) for number in missing}
     try:

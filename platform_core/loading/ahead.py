@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 
@@ -23,7 +23,7 @@ class Disk:
 
     here: Collection[str]
     busy: Collection[str]
-    kept: Collection[str]
+    kept: Set[str]
     used: int  # bytes of what is here and on its way
     limit: int
 
@@ -35,7 +35,8 @@ class Turn:
 
 
 def plan(sizes: Mapping[str, int], disk: Disk, asks: Sequence[Ask], most: int) -> Turn:
-    """At most so many to fetch. What is asked for now comes whatever the limit is: without it nothing goes on.
+    """At most so many to fetch. What is asked for now comes whatever the limit is: without it nothing goes on. For it
+    go files that nobody asks for, then those furthest ahead.
 
     Files that nobody asks for come in the order of the dataset while all of it fits, or while nobody asks at all.
     """
@@ -46,12 +47,14 @@ def plan(sizes: Mapping[str, int], disk: Disk, asks: Sequence[Ask], most: int) -
     fetch: list[str] = []
     delete: list[str] = []
     used, urgent = disk.used, set(now)
+    furthest = (path for path in reversed(asked) if path in disk.here and path not in urgent | disk.kept)
     for path in chain(asked, rest):
         if len(fetch) >= most:
             break
         if path not in sizes or path in disk.here or path in disk.busy or path in fetch:
             continue
-        while used + sizes[path] > disk.limit and (victim := next(idle, None)) is not None:
+        victims = chain(idle, furthest) if path in urgent else idle
+        while used + sizes[path] > disk.limit and (victim := next(victims, None)) is not None:
             delete.append(victim)
             used -= sizes[victim]
         if used + sizes[path] > disk.limit and path not in urgent:

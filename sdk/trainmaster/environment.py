@@ -83,6 +83,22 @@ def job_environment(variables: Mapping[str, str] = os.environ) -> JobEnvironment
     )
 
 
+@dataclass(frozen=True, slots=True)
+class GoogleEnvironment:
+    """The HMAC key with which buckets of gs:// are asked, by their S3-compatible interface."""
+
+    endpoint: str
+    key: str
+    secret: str = field(repr=False)
+
+
+def google_environment(variables: Mapping[str, str] = os.environ) -> GoogleEnvironment:
+    endpoint = variables.get("GS_ENDPOINT_URL", "") or "https://storage.googleapis.com"
+    return GoogleEnvironment(
+        endpoint, variables.get("GS_ACCESS_KEY_ID", ""), variables.get("GS_SECRET_ACCESS_KEY", "")
+    )
+
+
 def layout_environment(variables: Mapping[str, str] = os.environ) -> str:
     """The sizes of the layout as text, such as fsdp=2,tp=4."""
     return variables.get("TRAINMASTER_PARALLEL", "")

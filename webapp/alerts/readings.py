@@ -122,6 +122,12 @@ def _storage(at_ms: int) -> Iterator[Reading]:
         yield Reading(100 * used / settings.TEAM_UPLOAD_LIMIT_BYTES, team, team, team)
 
 
+def _storage_cost(at_ms: int) -> Iterator[Reading]:
+    for one in storage.teams(None):
+        if one.budget:
+            yield Reading(100 * one.month_micro_dollars / one.budget, one.team, one.team, one.team)
+
+
 def _damaged_files(at_ms: int) -> Iterator[Reading]:
     lost = storage.damaged_files()
     for team in artifacts.uploaded_bytes().keys() | lost.keys():
@@ -248,6 +254,7 @@ READS: Mapping[str, Read] = {
     "endpoint.drift": _drift,
     "team.queue_wait": _queue_wait,
     "team.storage": _storage,
+    "team.storage_cost": _storage_cost,
     "team.damaged_files": _damaged_files,
     "cluster.utilisation": _cluster_utilisation,
     "cluster.job_failures": _job_failures,

@@ -22,6 +22,8 @@ TURNS: dict[str, tuple[str, int]] = {
     "continue-registrations": ("datasets.continue_registrations", 60),
     "set-checkpoint-intervals": ("checkpoints.set_intervals", 30),
     "account-storage": ("storage.account", 1800),
+    "move-storage": ("storage.move", 600),
+    "retain-storage": ("storage.retain", 600),
     "clean-storage": ("storage.clean", 600),
     "scrub-store": ("storage.scrub", 600),
     "sample-shares": ("quotas.sample_shares", 60),

@@ -72,3 +72,8 @@ def since(kind: str, subject_kind: str, at_ms: int) -> list[tuple[str, dict[str,
 
 def kinds() -> list[str]:
     return list(Event.objects.order_by("kind").values_list("kind", flat=True).distinct())
+
+
+def expired(before_ms: int) -> int:
+    """How many happened before then."""
+    return Event.objects.filter(at_ms__lt=before_ms).count() if before_ms else 0

@@ -244,3 +244,8 @@ def stored_files() -> list[tuple[str, int, int]]:
         )
         for team in teams
     ]
+
+
+def deleted_before(before_ms: int) -> int:
+    """How many runs were deleted before then, and can be restored until they are removed for good."""
+    return Run.objects.filter(deleted_ms__lt=before_ms).count()

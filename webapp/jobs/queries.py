@@ -372,3 +372,17 @@ def stored_logs() -> list[tuple[str, int, int]]:
     """(team, bytes, objects) of the logs that lie in the store."""
     rows = LogChunk.objects.filter(stored=True).order_by().values_list("attempt__job__team")
     return list(rows.annotate(bytes=Sum(F("next_offset") - F("offset")), items=Count("id")))
+
+
+def expired_logs(before_ms: int) -> int:
+    """How many jobs that ended before then have logs."""
+    ended = Job.objects.filter(state__in=list(TERMINAL), finished_ms__lt=before_ms)
+    return ended.filter(Exists(LogChunk.objects.filter(attempt__job=OuterRef("id")))).count()
+
+
+def unused_bundles(manifest_ids: Iterable[str], since_ms: int) -> set[str]:
+    """Of these code bundles those that no job has named that was submitted, or is not over, since then."""
+    ids = set(manifest_ids)
+    recent = Q(submitted_ms__gte=since_ms) | Q(finished_ms=None) | Q(finished_ms__gte=since_ms)
+    used = Job.objects.filter(recent, spec__code__in=list(ids)).values_list("spec__code", flat=True)
+    return ids - set(used)

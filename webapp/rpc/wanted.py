@@ -26,6 +26,7 @@ from platform_core.node.wanted import (
 from platform_core.units import SECOND_MS
 from webapp.accounts import queries as accounts
 from webapp.artifacts import queries as artifacts
+from webapp.artifacts import services as artifact_services
 from webapp.checkpoints import queries as checkpoints
 from webapp.datasets import queries as datasets
 from webapp.deployments import queries as deployments
@@ -78,6 +79,8 @@ def wanted_states(node_ids: Sequence[str]) -> list[Wanted]:
             for node in node_ids
         ]
         states = _with_profiles(states)
+        if settings.COLD_STORE_URL:
+            artifact_services.note_use({manifest for state in states for manifest in _manifests_in(state)})
     job_services.declare_unstartable(failures)
     return states
 

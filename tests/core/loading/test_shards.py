@@ -85,6 +85,12 @@ def test_shards_that_nobody_asks_for_make_room() -> None:
     assert (turn.fetch, turn.delete) == (("d",), ("b",))
 
 
+def test_a_shard_that_is_needed_now_takes_the_place_of_the_one_furthest_ahead() -> None:
+    turn = plan(SIZES, disk(here="abc"), [Ask(("a", "d"), ("b", "c"))], 4)
+
+    assert (turn.fetch, turn.delete) == (("d",), ("c",))
+
+
 def test_shards_ahead_wait_for_room_and_those_needed_now_do_not() -> None:
     assert plan(SIZES, disk(here="abc"), [Ask(("a", "b", "c"), ("d",))], 4).fetch == ()
     assert plan(SIZES, disk(here="abc"), [Ask(("a", "b", "c", "d"))], 4).fetch == ("d",)
@@ -101,7 +107,7 @@ def test_without_a_loader_the_dataset_comes_in_its_order_until_the_disk_is_full(
     st.lists(st.tuples(*[st.text("abcdefghx", max_size=4)] * 2), max_size=3),
     st.integers(0, 90),
 )
-def test_nothing_that_is_asked_for_is_deleted_and_the_limit_holds_for_what_is_ahead(
+def test_nothing_that_is_needed_now_is_deleted_and_the_limit_holds_for_what_is_ahead(
     here: set[str], busy: set[str], lists: list[tuple[str, str]], limit: int
 ) -> None:
     busy -= here
@@ -110,9 +116,8 @@ def test_nothing_that_is_asked_for_is_deleted_and_the_limit_holds_for_what_is_ah
 
     turn = plan(SIZES, state, asks, 3)
 
-    asked = {path for now, ahead in lists for path in now + ahead}
-    assert not set(turn.delete) & asked
-    assert not set(turn.fetch) & (here | busy)
     now = {path for now, _ in lists for path in now}
+    assert not set(turn.delete) & now
+    assert not set(turn.fetch) & (here | busy)
     if set(turn.fetch) - now:
         assert state.used + 10 * (len(turn.fetch) - len(turn.delete)) <= limit

@@ -9,7 +9,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from platform_core.errors import TrainmasterError
-from tests.support.s3 import s3, s3_client, s3_server
+from tests.support.s3 import gs, s3, s3_client, s3_server
 from tests.webapp.conftest import Cast
 from tests.webapp.datasets.registering import run
 from tests.webapp.jobs.conftest import SPEC, cluster, tick
@@ -22,7 +22,7 @@ from webapp.datasets.models import DatasetSnapshot, SourceFile
 from webapp.nodes.models import Node
 from webapp.rpc.wanted import wanted_states
 
-__all__ = ["cluster", "s3", "s3_client", "s3_server"]
+__all__ = ["cluster", "gs", "s3", "s3_client", "s3_server"]
 
 
 @pytest.fixture
@@ -51,7 +51,11 @@ def test_files_stay_where_they_lie_and_make_a_manifest(cast: Cast, prefix: Path)
     assert not row.sources.exclude(part=None).exists()
 
 
-def test_an_s3_prefix_is_pinned_by_its_etags(cast: Cast, s3: str, settings: Any) -> None:
+@pytest.mark.parametrize("kind", ["s3", "gs"])
+def test_a_prefix_of_a_bucket_is_pinned_by_its_etags(
+    cast: Cast, kind: str, settings: Any, request: pytest.FixtureRequest
+) -> None:
+    s3 = request.getfixturevalue(kind)
     settings.SOURCE_PREFIXES = [s3]
     store = open_store(s3)
     for name in ("a.bin", "b/c.bin"):

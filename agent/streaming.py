@@ -128,7 +128,9 @@ class ShardStream:
 
     def _bring(self, manifest: Manifest, paths: list[str], on_bytes: Callable[[int], None]) -> None:
         into = self._place / "files"
-        missing = [path for path in paths if self._home is None or not _linked(self._home / path, into / path)]
+        missing = [
+            path for path in paths if self._home is None or not _linked(self._home / path, into / path)
+        ]
         if missing:
             etags = self._artifact.etags_of(manifest)
             fetch(manifest, self._artifact.source_url, into, on_bytes, etags, only=missing)

@@ -20,7 +20,9 @@ AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShardOrder(Order):
-    ends: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # samples up to each shard's
+    ends: NDArray[np.int64] = field(
+        default_factory=lambda: np.empty(0, np.int64)
+    )  # samples up to each shard's
     at_once: int = AT_ONCE
 
     def __post_init__(self) -> None:

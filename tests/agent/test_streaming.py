@@ -11,7 +11,6 @@ from tests.agent.conftest import AgentProcess, gone, stop, wanted
 from tests.support.gateway import Gateway
 from trainmaster.data import JsonLines, write_index
 from trainmaster.store.copying import describe
-from trainmaster_wire.agent.v1 import session_pb2
 
 SHARDS, EACH, SIZE = 10, 4, 300_000
 TRAIN = """

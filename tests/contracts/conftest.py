@@ -52,7 +52,9 @@ def stalling() -> Iterator[str]:
 @pytest.fixture(params=["file", "s3", "gs"])
 def writable(request: pytest.FixtureRequest, tmp_path: Path) -> Written:
     """Each kind of store that can be written."""
-    url = (tmp_path / "sto re").as_uri() if request.param == "file" else request.getfixturevalue(request.param)
+    url = (
+        (tmp_path / "sto re").as_uri() if request.param == "file" else request.getfixturevalue(request.param)
+    )
     store = open_store(url)
     return Written(store, lambda path, data: store.write(path, [data]))
 

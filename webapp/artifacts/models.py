@@ -27,7 +27,9 @@ class Manifest(models.Model):
         default=0, help_text="when a job or a delivery last asked for it, to the day"
     )
     moved_from = models.TextField(
-        blank=True, default="", help_text="where its files lay before they were moved; empty: they are gone there"
+        blank=True,
+        default="",
+        help_text="where its files lay before they were moved; empty: they are gone there",
     )
     moved_ms = models.BigIntegerField(default=0)
     checked_chunks = models.PositiveIntegerField(default=0, help_text="of the reading that is under way")

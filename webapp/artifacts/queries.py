@@ -184,7 +184,9 @@ def unused_since(before_ms: int, kinds: Iterable[str], limit: int) -> list[model
 
 def used_again(limit: int) -> list[models.Manifest]:
     """In the cold store, and used since they were moved there."""
-    rows = models.Manifest.objects.filter(_lies_in(settings.COLD_STORE_URL), used_ms__gt=F("moved_ms"), moved_from="")
+    rows = models.Manifest.objects.filter(
+        _lies_in(settings.COLD_STORE_URL), used_ms__gt=F("moved_ms"), moved_from=""
+    )
     return list(rows.defer("document").order_by("used_ms", "id")[:limit])
 
 

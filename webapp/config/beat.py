@@ -20,6 +20,7 @@ TURNS: dict[str, tuple[str, int]] = {
     "archive-logs": ("jobs.archive_logs", 30),
     "retain-checkpoints": ("checkpoints.retain", 60),
     "continue-registrations": ("datasets.continue_registrations", 60),
+    "follow-datasets": ("datasets.follow", 60),
     "set-checkpoint-intervals": ("checkpoints.set_intervals", 30),
     "account-storage": ("storage.account", 1800),
     "move-storage": ("storage.move", 600),

@@ -35,6 +35,9 @@ class Card:
     licence: str = ""
     tags: tuple[str, ...] = ()
     listed: bool = False
+    follow_minutes: int = 0
+    followed_ms: int = 0  # when its source was last looked at; 0: never
+    follow_error: str = ""
 
 
 def reference_for(snapshot_id: str, use: Use) -> ArtifactReference:
@@ -175,7 +178,10 @@ def cards(teams: Iterable[str] | None) -> dict[tuple[str, str], Card]:
 
 def _card(row: Dataset) -> Card:
     owner = row.owner.username if row.owner else ""
-    return Card(row.team_id, row.name, owner, row.description, row.licence, tuple(row.tags), row.listed)
+    return Card(
+        row.team_id, row.name, owner, row.description, row.licence, tuple(row.tags), row.listed,
+        row.follow_minutes, row.followed_ms, row.follow_error,
+    )  # fmt: skip
 
 
 def requests(actor: Actor, team: str = "", name: str = "", limit: int = 200) -> list[AccessRequest]:

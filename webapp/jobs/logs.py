@@ -207,6 +207,10 @@ def delete(ended_before_ms: int, limit: int = 20) -> int:
         with transaction.atomic():
             chunks.delete()
             events.record(
-                "LogsDeleted", f"job:{job.id}", actor="system", team=job.team_id, cause="their retention is over"
+                "LogsDeleted",
+                f"job:{job.id}",
+                actor="system",
+                team=job.team_id,
+                cause="their retention is over",
             )
     return len(jobs)

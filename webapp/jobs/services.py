@@ -45,12 +45,34 @@ from webapp.sockets import services as sockets
 log = logging.getLogger(__name__)
 
 __all__ = [
-    "Placing", "Preemption", "Unstartable", "WaitReason", "accept", "cancel", "change_priority",
+    "Placing",
+    "Preemption",
+    "Unstartable",
+    "WaitReason",
+    "accept",
+    "cancel",
+    "change_priority",
     "check_references",
+    "declare_unstartable",
     "delete_logs",
-    "declare_unstartable", "explain_waits", "keep_spares", "mark_drained", "node_leaves", "node_lost",
-    "note_corruption", "observe", "place", "preempt", "progress", "readings_of_nodes", "reconcile_node",
-    "refresh_spares", "reserve_nodes", "stop_overdue", "submit", "sweep_hangs", "vacate",
+    "explain_waits",
+    "keep_spares",
+    "mark_drained",
+    "node_leaves",
+    "node_lost",
+    "note_corruption",
+    "observe",
+    "place",
+    "preempt",
+    "progress",
+    "readings_of_nodes",
+    "reconcile_node",
+    "refresh_spares",
+    "reserve_nodes",
+    "stop_overdue",
+    "submit",
+    "sweep_hangs",
+    "vacate",
 ]  # fmt: skip
 
 

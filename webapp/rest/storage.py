@@ -50,7 +50,6 @@ class StorageOut(serializers.Serializer[Any]):
         allow_null=True, help_text="Until uploads are refused, if it goes on so."
     )
 
-
     budget = serializers.IntegerField(
         allow_null=True, help_text="Micro-dollars a month that the team means to spend; null: none is set."
     )

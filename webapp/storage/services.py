@@ -44,7 +44,12 @@ def account() -> None:
             figures[key] = (0, 0)
         rows = [
             StoredDay(
-                team_id=team, kind=kind, day=today, bytes=size, items=items, cold_bytes=cold.get((team, kind), 0)
+                team_id=team,
+                kind=kind,
+                day=today,
+                bytes=size,
+                items=items,
+                cold_bytes=cold.get((team, kind), 0),
             )  # fmt: skip
             for (team, kind), (size, items) in sorted(figures.items())
         ]

@@ -86,7 +86,7 @@ def _copy(source_url: str, target_url: str, files: tuple[FileEntry, ...]) -> lis
     return etags if any(etags) else []
 
 
-def _digested(store: Store, path: str, entry: FileEntry, digest: "hashlib._Hash") -> Iterator[bytes]:
+def _digested(store: Store, path: str, entry: FileEntry, digest: hashlib._Hash) -> Iterator[bytes]:
     for block in store.stream_range(path, 0, entry.size):
         digest.update(block)
         yield bytes(block)

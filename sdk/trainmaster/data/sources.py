@@ -189,7 +189,9 @@ class TokenBins(Shards):
                 mapped = np.memmap(path, self._dtype, "r")
             except (OSError, ValueError) as error:
                 raise ShardUnreadable(path, str(error)) from error
-            while stream() is not None and len(self._maps) >= _MOST_MAPS:  # a map keeps the disk of a deleted file
+            while (
+                stream() is not None and len(self._maps) >= _MOST_MAPS
+            ):  # a map keeps the disk of a deleted file
                 self._maps.pop(next(iter(self._maps)), None)
             self._maps[path] = mapped
         return mapped

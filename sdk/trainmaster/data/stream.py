@@ -160,6 +160,4 @@ def _parts_match(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
         return not parts
     if pattern[0] == "**":
         return any(_parts_match(parts[begin:], pattern[1:]) for begin in range(len(parts) + 1))
-    return (
-        bool(parts) and PurePosixPath(parts[0]).match(pattern[0]) and _parts_match(parts[1:], pattern[1:])
-    )
+    return bool(parts) and PurePosixPath(parts[0]).match(pattern[0]) and _parts_match(parts[1:], pattern[1:])

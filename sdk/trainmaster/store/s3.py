@@ -71,7 +71,10 @@ class S3Store:
         self._prefix = address.path
         self._scheme = address.scheme
         # Google knows none of the checksums that boto3 adds by itself.
-        sums: Any = {"request_checksum_calculation": "when_required", "response_checksum_validation": "when_required"}
+        sums: Any = {
+            "request_checksum_calculation": "when_required",
+            "response_checksum_validation": "when_required",
+        }
         config = Config(
             **(sums if address.scheme == "gs" else {}),
             retries={"mode": "standard", "total_max_attempts": attempts},

@@ -66,7 +66,7 @@ def test_shards_that_do_not_hold_the_samples_are_refused() -> None:
         ShardOrder(5, 1, True, np.array([4]), 3)
 
 
-SIZES = {name: 10 for name in "abcdefgh"}
+SIZES = dict.fromkeys("abcdefgh", 10)
 
 
 def disk(here: str = "", busy: str = "", kept: str = "", limit: int = 30) -> Disk:

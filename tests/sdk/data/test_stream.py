@@ -123,7 +123,13 @@ def test_the_order_is_that_of_a_laptop_which_has_all_shards(
     for name in ("DIR", "DATA", "STREAM"):
         monkeypatch.delenv(f"TRAINMASTER_{name}")
     here = DataLoader(
-        JsonLines(f"{whole}/*.jsonl"), 4, seed=3, decode=json.loads, collate=list, shards_at_once=2, last="keep"
+        JsonLines(f"{whole}/*.jsonl"),
+        4,
+        seed=3,
+        decode=json.loads,
+        collate=list,
+        shards_at_once=2,
+        last="keep",
     )
     assert streamed == [sample for batch in here for sample in batch]
 

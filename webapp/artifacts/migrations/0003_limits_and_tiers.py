@@ -5,39 +5,49 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('accounts', '0002_archive_teams'),
-        ('artifacts', '0002_checks'),
+        ("accounts", "0002_archive_teams"),
+        ("artifacts", "0002_checks"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='manifest',
-            name='moved_from',
-            field=models.TextField(blank=True, default='', help_text='where its files lay before they were moved; empty: they are gone there'),
+            model_name="manifest",
+            name="moved_from",
+            field=models.TextField(
+                blank=True,
+                default="",
+                help_text="where its files lay before they were moved; empty: they are gone there",
+            ),
         ),
         migrations.AddField(
-            model_name='manifest',
-            name='moved_ms',
+            model_name="manifest",
+            name="moved_ms",
             field=models.BigIntegerField(default=0),
         ),
         migrations.AddField(
-            model_name='manifest',
-            name='used_ms',
-            field=models.BigIntegerField(default=0, help_text='when a job or a delivery last asked for it, to the day'),
+            model_name="manifest",
+            name="used_ms",
+            field=models.BigIntegerField(
+                default=0, help_text="when a job or a delivery last asked for it, to the day"
+            ),
         ),
         migrations.CreateModel(
-            name='StorageLimit',
+            name="StorageLimit",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(max_length=20)),
-                ('bytes', models.BigIntegerField()),
-                ('set_ms', models.BigIntegerField()),
-                ('team', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='accounts.team')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("kind", models.CharField(max_length=20)),
+                ("bytes", models.BigIntegerField()),
+                ("set_ms", models.BigIntegerField()),
+                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="accounts.team")),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('team', 'kind'), name='one_limit_a_kind')],
+                "constraints": [models.UniqueConstraint(fields=("team", "kind"), name="one_limit_a_kind")],
             },
         ),
     ]

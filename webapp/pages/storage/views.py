@@ -76,7 +76,11 @@ def storage(request: HttpRequest) -> HttpResponse:
         scrub=queries.scrub(),
         damages=tuple(queries.damages(actor.sees)),
         retention=tuple(retention.policies()) if permissions.may(actor, "platform.manage") else (),
-        limited=tuple(one.slug for one in accounts.teams(actor.sees) if permissions.may(actor, "storage.limit", one.slug)),
+        limited=tuple(
+            one.slug
+            for one in accounts.teams(actor.sees)
+            if permissions.may(actor, "storage.limit", one.slug)
+        ),
         kinds=artifacts.LIMITED_KINDS,
         cold=bool(settings.COLD_STORE_URL),
         cold_days=settings.COLD_AFTER_DAYS,
@@ -143,5 +147,7 @@ def _micro_dollars(text: str) -> int:
     except ValueError:
         dollars = -1.0
     if not 0 <= dollars <= 1e9:
-        raise TrainmasterError("request_invalid", what="the budget", why=f"{text!r} is not an amount in dollars")
+        raise TrainmasterError(
+            "request_invalid", what="the budget", why=f"{text!r} is not an amount in dollars"
+        )
     return round(dollars * 1e6)

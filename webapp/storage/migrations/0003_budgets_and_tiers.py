@@ -5,23 +5,30 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('accounts', '0002_archive_teams'),
-        ('storage', '0002_damage'),
+        ("accounts", "0002_archive_teams"),
+        ("storage", "0002_damage"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='StorageBudget',
+            name="StorageBudget",
             fields=[
-                ('team', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, serialize=False, to='accounts.team')),
-                ('month_micro_dollars', models.BigIntegerField()),
+                (
+                    "team",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        serialize=False,
+                        to="accounts.team",
+                    ),
+                ),
+                ("month_micro_dollars", models.BigIntegerField()),
             ],
         ),
         migrations.AddField(
-            model_name='storedday',
-            name='cold_bytes',
-            field=models.BigIntegerField(default=0, help_text='of these bytes, in the cold store'),
+            model_name="storedday",
+            name="cold_bytes",
+            field=models.BigIntegerField(default=0, help_text="of these bytes, in the cold store"),
         ),
     ]

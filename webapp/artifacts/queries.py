@@ -217,8 +217,8 @@ def uploaded_of(team: str, kind: str) -> int:
 def beyond_limit(team: str, kind: str, used: int, limit: int, what: str) -> TrainmasterError:
     """The refusal of something that no longer fits."""
     sentence = (
-        f"{what} does not fit: team {team} has {format_bytes(used)} of the {format_bytes(limit)} that its storage limit "
-        f"for {kind} allows. {REMEDY}"
+        f"{what} does not fit: team {team} has {format_bytes(used)} of the {format_bytes(limit)} that its storage "
+        f"limit for {kind} allows. {REMEDY}"
     )
     return TrainmasterError("too_large", sentence, limit=limit)
 
@@ -229,8 +229,8 @@ def why_no_new_checkpoints(team: str) -> str:
     if limit is None or (used := stored_of(team, "checkpoint")) < limit:
         return ""
     return (
-        f"Team {team} has {format_bytes(used)} of checkpoints, and its storage limit for them is {format_bytes(limit)}. "
-        f"{REMEDY}."
+        f"Team {team} has {format_bytes(used)} of checkpoints, and its storage limit for them is "
+        f"{format_bytes(limit)}. {REMEDY}."
     )
 
 

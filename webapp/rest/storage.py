@@ -133,7 +133,7 @@ class OneLeftover(APIView):
 class StorageLimits(APIView):
     @extend_schema(request=StorageLimitIn, responses={200: StorageLimitIn})
     def put(self, request: Request) -> Response:
-        """Set how much of a kind a team may keep in the store: beyond it uploads, or jobs with checkpoints, are refused."""
+        """Set how much of a kind a team may keep in the store; beyond it uploads are refused, or new jobs."""
         asked = sent(StorageLimitIn, request)
         artifact_services.set_limit(actor_of(request), asked["team"], asked["kind"], asked["bytes"])
         return Response(asked)

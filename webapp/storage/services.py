@@ -50,7 +50,7 @@ def account() -> None:
                 bytes=size,
                 items=items,
                 cold_bytes=cold.get((team, kind), 0),
-            )  # fmt: skip
+            )
             for (team, kind), (size, items) in sorted(figures.items())
         ]
         StoredDay.objects.bulk_create(

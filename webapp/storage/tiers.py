@@ -75,7 +75,7 @@ def _moved(manifest_id: str, to: str) -> bool:
 
 
 def _copy(source_url: str, target_url: str, files: tuple[FileEntry, ...]) -> list[str]:
-    """Their etags at the new place. Raises verification_failed where the bytes that were read are not the right ones."""
+    """Their etags at the new place. Raises verification_failed where other bytes were read than registered."""
     source, target = open_store(source_url), open_store(target_url)
     for entry in files:
         digest = hashlib.sha256()

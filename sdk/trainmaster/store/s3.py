@@ -48,7 +48,7 @@ def _place_of(scheme: str) -> dict[str, Any]:
         return {}
     google = google_environment()
     if not google.key or not google.secret:
-        why = "GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY are not both set; make an HMAC key of a service account for them"
+        why = "GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY are not both set; they are an HMAC key of a service account"
         raise TrainmasterError("request_invalid", what="reading gs://", why=why)
     return {
         "endpoint_url": google.endpoint, "region_name": "auto",

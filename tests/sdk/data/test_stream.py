@@ -205,8 +205,8 @@ def test_the_sizes_of_token_files_are_enough_to_know_their_samples(
 
 
 def test_a_source_of_ones_own_waits_for_a_file(agent: Agent) -> None:
+    agent.refuse("s01.jsonl", "gone")
     with pytest.raises(ShardUnreadable, match="gone"):
-        agent.refuse("s01.jsonl", "gone")
         wait_for(agent.files / "s01.jsonl")
     agent.bring("s02.jsonl")
     assert wait_for(agent.files / "s02.jsonl").exists()

@@ -44,7 +44,7 @@ def limit(cast: Cast, kind: str, size: int | None) -> None:
 def test_an_upload_beyond_the_limit_of_its_kind_is_refused_with_the_numbers(cast: Cast, world: World) -> None:
     limit(cast, "dataset", artifacts.uploaded_of("vision", "dataset") + 10)
     upload(cast, b"12345678")
-    with pytest.raises(TrainmasterError, match="15 B of the 17 B .* for dataset") as caught:
+    with pytest.raises(TrainmasterError, match=r"15 B of the 17 B .* for dataset") as caught:
         upload(cast, b"12345678")
     assert caught.value.code == "too_large"
     upload(cast, b"12345678", "model")
@@ -52,9 +52,7 @@ def test_an_upload_beyond_the_limit_of_its_kind_is_refused_with_the_numbers(cast
     upload(cast, b"12345678")
 
 
-def test_jobs_are_refused_while_the_team_has_too_many_checkpoints(
-    cast: Cast, world: World, client_of: Any = None
-) -> None:
+def test_jobs_are_refused_while_the_team_has_too_many_checkpoints(cast: Cast, world: World) -> None:
     assert artifacts.why_no_new_checkpoints("vision") == ""
     Manifest.objects.filter(id=world.dataset_manifest).update(kind="checkpoint")
     limit(cast, "checkpoint", 3)

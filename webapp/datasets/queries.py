@@ -201,6 +201,18 @@ def files(row: DatasetSnapshot) -> list[dict[str, Any]]:
     return artifacts.file_list(row.manifest_id) if row.manifest_id else []
 
 
+def with_shard(row: DatasetSnapshot, path: str) -> list[DatasetSnapshot]:
+    """This version, and those of the same dataset that have a file of the same content. Raises not_found."""
+    digest = next((file["sha256"] for file in files(row) if file["path"] == path), None)
+    if digest is None:
+        raise TrainmasterError("not_found", what=f"file {path} in {row.name} version {row.version}")
+    others = DatasetSnapshot.objects.filter(team=row.team_id, name=row.name).exclude(id=row.id)
+    return [
+        row,
+        *(one for one in others.order_by("version") if any(file["sha256"] == digest for file in files(one))),
+    ]
+
+
 def matches(search: str, row: DatasetSnapshot, said: Card | None) -> bool:
     """Whether the text is in the name, the description or a tag, whatever the case of its letters."""
     texts = [row.name, *((said.description, *said.tags) if said is not None else ())]

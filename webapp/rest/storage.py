@@ -70,7 +70,7 @@ class StorageBudgetIn(serializers.Serializer[Any]):
     )
 
 
-class RetentionOut(serializers.Serializer[Any]):
+class AgePolicyOut(serializers.Serializer[Any]):
     what = serializers.CharField()
     setting = serializers.CharField(help_text="By which an operator changes it.")
     days = serializers.IntegerField(help_text="0: they are kept.")
@@ -148,9 +148,9 @@ class StorageBudgets(APIView):
         return Response(asked)
 
 
-class Retention(APIView):
-    @extend_schema(responses=listed(RetentionOut))
+class AgePolicies(APIView):
+    @extend_schema(responses=listed(AgePolicyOut))
     def get(self, request: Request) -> Response:
         """List what is deleted for its age, and how much the next turns would delete."""
         require(actor_of(request), "platform.manage")
-        return Response({"results": RetentionOut(retention.policies(), many=True).data})
+        return Response({"results": AgePolicyOut(retention.policies(), many=True).data})

@@ -110,8 +110,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         raise ConfigError(f"The agent needs a folder of its own: --data DIR or {PREFIX}DATA.")
     hostname = source.text("hostname") or socket.gethostname()
     ca, certificate, key = source.path("ca"), source.path("certificate"), source.path("key")
-    if (certificate is None) != (key is None) or (certificate is not None and ca is None):
-        raise ConfigError("A certificate for other nodes needs all three: --certificate, --key and --ca.")
+    _check_certificate(certificate, key, ca)
     cache_high = source.number("cache_high", 90, 1, 100)
     cache_low = source.number("cache_low", min(80, cache_high), 0, 100)
     if cache_low > cache_high:
@@ -159,6 +158,11 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         log_format=_log_format(source.text("log_format")),
         stop_jobs_on_leave=source.switch("stop_jobs_on_leave"),
     )
+
+
+def _check_certificate(certificate: Path | None, key: Path | None, ca: Path | None) -> None:
+    if (certificate is None) != (key is None) or (certificate is not None and ca is None):
+        raise ConfigError("A certificate for other nodes needs all three: --certificate, --key and --ca.")
 
 
 def inherited_environment(

@@ -183,11 +183,7 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
         environment["TRAINMASTER_RESUME"] = str(place.folder / "resume")
     if launch.model is not None:
         environment["TRAINMASTER_MODEL"] = str(place.folder / "model")
-    if launch.dataset is not None:
-        environment["TRAINMASTER_DATA"] = str(place.folder / "data")
-    if place.stream is not None:
-        environment["TRAINMASTER_DATA"] = str(place.stream / "files")
-        environment["TRAINMASTER_STREAM"] = str(place.stream)
+    environment |= _data(launch, place)
     if method.launcher is not Launcher.PROCESSES:  # which knows the addresses of the processes, too
         first = launch.node_rank * local_size
         place_in_gang = Process(
@@ -197,6 +193,12 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
     if method.launcher is Launcher.COMMAND:
         environment["TRAINMASTER_SLOTS"] = ",".join(map(str, launch.slots))
     return environment
+
+
+def _data(launch: Launch, place: Place) -> dict[str, str]:
+    if place.stream is not None:
+        return {"TRAINMASTER_DATA": str(place.stream / "files"), "TRAINMASTER_STREAM": str(place.stream)}
+    return {"TRAINMASTER_DATA": str(place.folder / "data")} if launch.dataset is not None else {}
 
 
 def _corruption_check(launch: Launch) -> dict[str, str]:

@@ -42,9 +42,12 @@ def limit(cast: Cast, kind: str, size: int | None) -> None:
 
 
 def test_an_upload_beyond_the_limit_of_its_kind_is_refused_with_the_numbers(cast: Cast, world: World) -> None:
-    limit(cast, "dataset", artifacts.uploaded_of("vision", "dataset") + 10)
+    used = artifacts.uploaded_of("vision", "dataset")
+    limit(cast, "dataset", used + 10)
     upload(cast, b"12345678")
-    with pytest.raises(TrainmasterError, match=r"15 B of the 17 B .* for dataset") as caught:
+    with pytest.raises(
+        TrainmasterError, match=rf"{used + 8} B of the {used + 10} B .* for dataset"
+    ) as caught:
         upload(cast, b"12345678")
     assert caught.value.code == "too_large"
     upload(cast, b"12345678", "model")
@@ -126,7 +129,7 @@ def test_logs_of_jobs_that_ended_long_ago_go_with_their_objects(
     cast: Cast, world: World, settings: Any, tmp_path: Path
 ) -> None:
     attempt = Attempt.objects.filter(job=world.job).first() or Attempt.objects.create(
-        id="att-old", job_id=world.job, number=1, placed_ms=1
+        id="att-old", job_id=world.job, number=1, placed_ms=1, master_port=1
     )
     logs.ingest(attempt, 0, 0, 6, "hello\n", 1)
     Job.objects.filter(id=world.job).update(state="succeeded", finished_ms=now_ms() - 10 * DAY_MS)
@@ -145,6 +148,7 @@ def test_logs_of_jobs_that_ended_long_ago_go_with_their_objects(
 
 
 def test_events_go_after_their_age_and_it_is_noted(cast: Cast, world: World, settings: Any) -> None:
+    Event.objects.update(at_ms=now_ms())
     old = Event.objects.order_by("id").first()
     assert old is not None
     Event.objects.filter(id=old.id).update(at_ms=now_ms() - 3 * DAY_MS)
@@ -158,12 +162,13 @@ def test_events_go_after_their_age_and_it_is_noted(cast: Cast, world: World, set
 def test_code_that_no_job_uses_any_more_is_listed_and_goes_after_its_grace(
     cast: Cast, world: World, settings: Any
 ) -> None:
-    Manifest.objects.filter(kind="code").update(created_ms=1)
+    begun = artifact_services.start_upload(actor_of(cast.owner), "vision", "code", "old code")
+    artifact_services.receive_file(actor_of(cast.owner), begun.id, "train.py", io.BytesIO(b"old"))
+    code = artifact_services.complete_upload(actor_of(cast.owner), begun.id)
+    Manifest.objects.filter(id=code.id).update(created_ms=1)
     services.clean()
     assert not Leftover.objects.filter(kind="files").exists()
     settings.BUNDLE_RETENTION_DAYS = 5
-    code = Manifest.objects.filter(kind="code").first()
-    assert code is not None
     job = Job.objects.get(id=world.job)
     Job.objects.filter(id=job.id).update(spec={**job.spec, "code": code.id})
     services.clean()

@@ -210,6 +210,26 @@ def test_a_job_reads_it_where_it_lies_and_an_upload_is_copied(
     assert "is set although no dataset is given" in str(without.json()["problems"])
 
 
+def test_a_streamed_dataset_is_not_delivered_before_the_start(
+    cast: Cast, prefix: Path, cluster: tuple[Node, ...]
+) -> None:
+    row = run(register(cast, prefix))
+    client = APIClient()
+    client.force_authenticate(cast.owner)
+    asked = {**SPEC, "num_gpus": 1, "purpose": "train", "stream_dataset": True, "dataset": row.id}
+    assert client.post("/api/v1/training-jobs", asked, format="json").status_code == 201
+    tick()
+    (launch,) = [
+        attempt.launch
+        for state in wanted_states([node.id for node in cluster])
+        for attempt in state.attempts
+        if attempt.launch
+    ]
+    assert launch.stream_dataset
+    assert launch.delivery is None
+    assert launch.dataset == artifacts.reference(str(row.manifest_id))
+
+
 def test_a_source_that_grows_is_followed(cast: Cast, prefix: Path) -> None:
     owner = actor_of(cast.owner)
     first = run(register(cast, prefix.as_uri()))

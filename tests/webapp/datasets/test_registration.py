@@ -211,11 +211,10 @@ def test_a_job_reads_it_where_it_lies_and_an_upload_is_copied(
 
 
 def test_a_streamed_dataset_is_not_delivered_before_the_start(
-    cast: Cast, prefix: Path, cluster: tuple[Node, ...]
+    cast: Cast, prefix: Path, api: Callable[..., APIClient], cluster: list[Node]
 ) -> None:
     row = run(register(cast, prefix))
-    client = APIClient()
-    client.force_authenticate(cast.owner)
+    client = api(cast.owner)
     asked = {**SPEC, "num_gpus": 1, "purpose": "train", "stream_dataset": True, "dataset": row.id}
     assert client.post("/api/v1/training-jobs", asked, format="json").status_code == 201
     tick()

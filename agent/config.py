@@ -68,6 +68,7 @@ class AgentConfig:
     send_cap: int  # and going out to other nodes
     cache_high: int  # percent of the disk in use from which models that nobody needs go
     cache_low: int  # until it is this
+    stream_disk: int  # bytes of this disk for the streamed dataset of one attempt
     checkpoint_share: (
         int  # percent of the link that uploads of checkpoints may take; a moving model goes first
     )
@@ -109,8 +110,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         raise ConfigError(f"The agent needs a folder of its own: --data DIR or {PREFIX}DATA.")
     hostname = source.text("hostname") or socket.gethostname()
     ca, certificate, key = source.path("ca"), source.path("certificate"), source.path("key")
-    if (certificate is None) != (key is None) or (certificate is not None and ca is None):
-        raise ConfigError("A certificate for other nodes needs all three: --certificate, --key and --ca.")
+    _check_certificate(certificate, key, ca)
     cache_high = source.number("cache_high", 90, 1, 100)
     cache_low = source.number("cache_low", min(80, cache_high), 0, 100)
     if cache_low > cache_high:
@@ -143,6 +143,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         send_cap=source.number("send_cap_mib", 0, 0, 1 << 20) * MIB,
         cache_high=cache_high,
         cache_low=cache_low,
+        stream_disk=source.number("stream_disk_mib", 65_536, 1, 1 << 30) * MIB,
         checkpoint_share=source.number("checkpoint_share", 50, 1, 100),
         store_silence=source.number("store_silence_seconds", 5, 1, 3600),
         isolation=_isolation(source.text("isolation")),
@@ -157,6 +158,11 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         log_format=_log_format(source.text("log_format")),
         stop_jobs_on_leave=source.switch("stop_jobs_on_leave"),
     )
+
+
+def _check_certificate(certificate: Path | None, key: Path | None, ca: Path | None) -> None:
+    if (certificate is None) != (key is None) or (certificate is not None and ca is None):
+        raise ConfigError("A certificate for other nodes needs all three: --certificate, --key and --ca.")
 
 
 def inherited_environment(

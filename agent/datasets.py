@@ -91,6 +91,16 @@ class DatasetCache:
             self._under_way.remove(home)
         return True
 
+    def home(self, manifest_id: str) -> Path | None:
+        """The folder in which it lies whole, as it came; its files may be linked and are read-only."""
+        manifest = self._transfers.manifest_here(manifest_id)
+        whole = self._transfers.progress(f"{ORDER}{manifest_id}").state is TransferState.COMPLETE
+        home = home_of(f"{FOLDER}/{manifest_id}", "1", self._data)
+        if manifest is None or not whole or not _is_as_it_came(manifest, home, self._record(manifest_id)):
+            return None
+        _keep_stamps(manifest, home, self._record(manifest_id))
+        return home
+
     def bring(self, order: DeploymentWanted, into: Path, on_bytes: Callable[[int], None]) -> None:
         """Receives the dataset unless it is here, and links its files into this folder."""
         home = home_of(order.model, order.version, self._data)
@@ -171,13 +181,18 @@ def _stamp(path: Path) -> list[int] | None:
     return [status.st_size, status.st_mtime_ns]
 
 
-def _link_all(manifest: Manifest, home: Path, into: Path, record: Path, *, copied: bool = False) -> None:
-    """The files of an attempt are links that it may read, and copies where it may write or the disk has no links."""
+def _keep_stamps(manifest: Manifest, home: Path, record: Path) -> None:
+    """What tells later whether a job has written to the files."""
     if not record.exists():
         for file in manifest.files:
             os.chmod(home / file.path, 0o444)
         stamps = {file.path: _stamp(home / file.path) for file in manifest.files}
         write_atomically(record, json.dumps(stamps).encode())
+
+
+def _link_all(manifest: Manifest, home: Path, into: Path, record: Path, *, copied: bool = False) -> None:
+    """The files of an attempt are links that it may read, and copies where it may write or the disk has no links."""
+    _keep_stamps(manifest, home, record)
     for file in manifest.files:
         target = into / file.path
         target.parent.mkdir(parents=True, exist_ok=True)

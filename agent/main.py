@@ -70,6 +70,12 @@ EXIT_CONFIG = 2
     "--cache-low", metavar="PERCENT", type=int, help="Disk use at which eviction stops; 80 by default."
 )
 @click.option(
+    "--stream-disk-mib",
+    metavar="N",
+    type=int,
+    help="Disk for the shards of one attempt whose dataset is streamed, in MiB; 65536 by default.",
+)
+@click.option(
     "--checkpoint-share",
     metavar="PERCENT",
     type=int,

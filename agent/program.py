@@ -41,6 +41,7 @@ from agent.probes.telemetry import Probe
 from agent.probes.toolchain import Toolchain, ask
 from agent.resumes import Resumes
 from agent.session import Session
+from agent.streaming import StreamOf, beginning, stream_of
 from agent.transfer.disk.cache import Watermarks
 from agent.transfer.orders.activation import Activations
 from agent.transfer.orders.deployments import Deployments, Trust
@@ -118,12 +119,13 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     datasets = DatasetCache(config.data)
     resumes = Resumes(config.data, manifests, whole=config.isolation is Isolation.USER)
     await asyncio.to_thread(resumes.clean_up)
-    fetch_for = partial(_fetch_for, manifests, datasets, resumes)
+    streams = partial(stream_of, datasets.home, config.stream_disk)
+    fetch_for = partial(_fetch_for, manifests, datasets, resumes, streams)
     pace = _pace(config)
     facts = _facts(config, slots, toolchain, inherited)
     supervisor = Supervisor(
         WorkFolders(config.data),
-        _tools(config, facts, lease, fetch_for, pusher, uploads, pace, node.note_change, resumes),
+        _tools(config, facts, lease, fetch_for, streams, pusher, uploads, pace, node.note_change, resumes),
     )
     hooks = Hooks(config.hooks, inherited)
     activations = Activations(config.data, hooks, lambda *held: deployments.holds(*held), node.note_change)
@@ -171,11 +173,13 @@ async def _start(deployments: Deployments, config: AgentConfig, own: grpc.Server
         raise ConfigError(f"{error}. Choose another with --transfer-port, or 0 for a free one.") from error
 
 
-def _fetch_for(manifests: Manifests, datasets: DatasetCache, resumes: Resumes, launch: Launch) -> Fetch:
+def _fetch_for(
+    manifests: Manifests, datasets: DatasetCache, resumes: Resumes, streams: StreamOf, launch: Launch
+) -> Fetch:
     """How the files of this launch come to the node: by the cache of datasets, links to shared folders, copies of
     checkpoints on this node, the store."""
-    fetch = resumes.fetch_for(launch, partial(artifacts.fetch, manifests))
-    return mounting(manifests, launch, datasets.fetch_for(launch, fetch))
+    usual = datasets.fetch_for(launch, resumes.fetch_for(launch, partial(artifacts.fetch, manifests)))
+    return beginning(streams, manifests, launch, mounting(manifests, launch, usual))
 
 
 def _facts(config: AgentConfig, slots: Slots, toolchain: Toolchain, inherited: dict[str, str]) -> NodeFacts:
@@ -194,6 +198,7 @@ def _tools(
     facts: NodeFacts,
     lease: Lease,
     fetch_for: Callable[[Launch], Fetch],
+    streams: StreamOf,
     pusher: Pusher,
     executor: Executor,
     pace: Pace,
@@ -203,6 +208,7 @@ def _tools(
     return Tools(
         facts=facts,
         fetch_for=fetch_for,
+        stream_of=streams,
         uploader=partial(artifacts.upload_with, PartUploader(pace)),
         pusher=pusher,
         executor=executor,

@@ -7,6 +7,7 @@ checkpoints/         written by the script          ranks/  rank-N.exit
 progress/            N, what rank N does            stacks/ rank-N.txt, its stacks after SIGUSR1
 stop                 exists when it should end;     tmp/    temporary files of its processes
                      has the grace                  orders.json  orders to the running script
+asks/                what its loaders read next of a dataset that is streamed
 
 records/ID/ belongs to the agent and the shim; no container sees it, nor a job under a system user of its team:
 attempt.json   what was wanted, without secret values
@@ -34,7 +35,7 @@ _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # The path of a socket has 107 bytes at most, and multiprocessing appends 32 of its own, torch 36.
 LONGEST_TMP = 68
 SHORT_TMP = Path("/tmp")  # noqa: S108 - the one path that is short everywhere; the folder in it is of one attempt
-_FOLDERS = ("code", "data", "work", "checkpoints", "logs", "spool", "ranks", "progress", "stacks")
+_FOLDERS = ("code", "data", "work", "checkpoints", "logs", "spool", "ranks", "progress", "stacks", "asks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,11 @@ class WorkFolder:
     @property
     def data(self) -> Path:
         return self.path / "data"
+
+    @property
+    def stream(self) -> Path:
+        """Of the agent: the job reads what is in it, and a link of the job's can lead nobody astray."""
+        return self.path.parent.parent / "streams" / self.path.name
 
     @property
     def resume(self) -> Path:
@@ -160,6 +166,7 @@ class WorkFolder:
     def delete(self) -> None:
         shutil.rmtree(self.tmp, ignore_errors=True)
         shutil.rmtree(self.path, ignore_errors=True)
+        shutil.rmtree(self.stream, ignore_errors=True)
         shutil.rmtree(self.records, ignore_errors=True)  # last: as long as it is there, the attempt is known
 
 

@@ -57,8 +57,12 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
+    measure(options.samples, options.rounds)
+
+
+def measure(samples: int, rounds: int) -> None:
     torch.set_num_threads(1)
-    source = Small(options.samples)
+    source = Small(samples)
     for workers, processes in ((0, False), (2, False), (2, True)):
         ours = DataLoader(
             source, BATCH, workers=workers, processes=processes, last="keep", name=f"{workers}-{processes}"
@@ -66,19 +70,17 @@ def main() -> None:
         torch_s: TorchLoader[Any] = TorchLoader(
             source, BATCH, shuffle=True, num_workers=workers, persistent_workers=workers > 0
         )
-        own, other = alternated(ours, torch_s, options)
+        own, other = alternated(ours, torch_s, rounds)
         row = {"measure": "loader", "workers": workers, "ours_in": "processes" if processes else "threads"}
         rates = {"ours_samples_per_s": round(own), "torch_samples_per_s": round(other)}
         print(json.dumps({**row, **rates, "ratio": round(own / other, 3)}), flush=True)
     print(json.dumps({"measure": "resume", "ms": round(resume_ms(), 2)}), flush=True)
 
 
-def alternated(
-    ours: Iterable[Any], theirs: Iterable[Any], options: argparse.Namespace
-) -> tuple[float, float]:
+def alternated(ours: Iterable[Any], theirs: Iterable[Any], rounds: int) -> tuple[float, float]:
     """The median samples a second of each, after a round that starts the workers."""
     rates: tuple[list[float], list[float]] = ([], [])
-    for _ in range(options.rounds + 1):
+    for _ in range(rounds + 1):
         for loader, found in zip((ours, theirs), rates, strict=True):
             began, samples = time.perf_counter(), 0
             for batch in loader:

@@ -23,6 +23,7 @@ from agent.files import read_json, write_atomically
 from agent.launchers.command import is_ranked, processes_of
 from agent.launchers.contract import Alive, Ended, Launcher, LauncherError, LaunchOrder, Status
 from agent.resumes import Resumes, refusal
+from agent.streaming import StreamOf
 from agent.uplink.attempt import AttemptUplink, UplinkPlan
 from agent.uplink.mask import Mask
 from agent.uplink.push import Pusher
@@ -47,6 +48,7 @@ class Tools:
 
     facts: NodeFacts
     fetch_for: Callable[[Launch], Fetch]
+    stream_of: StreamOf
     uploader: Uploader
     pusher: Pusher
     executor: Executor
@@ -91,6 +93,7 @@ class AttemptLife:
         self._task: asyncio.Task[None] | None = None
         self._preparing: asyncio.Task[LaunchOrder] | None = None
         self._phases = StartPhases()
+        self._stream = tools.stream_of(folder, launch)
 
     @property
     def observed(self) -> AttemptObserved:
@@ -138,6 +141,8 @@ class AttemptLife:
         if self._preparing is not None:
             # A thread still writes to the folder.
             await asyncio.gather(self._preparing, return_exceptions=True)
+        if self._stream is not None:
+            await asyncio.to_thread(self._stream.join)
         self._tools.pusher.remove(self.folder.attempt_id)
         try:
             await asyncio.to_thread(self._launcher.forget, self.folder)
@@ -227,11 +232,15 @@ class AttemptLife:
     async def _watch(self) -> None:
         self._observe(phase=MemberPhase.RUNNING, phases=self._phases.over)
         watching = [asyncio.create_task(self._ranks.run()), asyncio.create_task(self._bring_shards())]
+        if self._stream is not None:
+            self._stream.start()
         try:
             ended = await self._until_ended()
         finally:
             for task in watching:
                 task.cancel()
+            if self._stream is not None:
+                self._stream.stop()
         return await self._end(await self._verdict(ended))
 
     async def _bring_shards(self) -> None:

@@ -12,7 +12,7 @@ from agent.attempts.phases import StartPhases
 from agent.attempts.records import write_record
 from agent.config import Isolation
 from agent.launchers import command
-from agent.launchers.accounts import Account, AccountError, account_of
+from agent.launchers.accounts import Account, AccountError, account_of, share
 from agent.launchers.contract import CONTAINER_FOLDER, LaunchOrder
 from agent.mounts import place_of
 from agent.work_folder import WorkFolder
@@ -92,7 +92,10 @@ def prepare(
         inherited |= account.environment(folder) if not launch.container_image else {}
     # A container has a /tmp of its own, which goes with it.
     tmp = None if launch.container_image else folder.tmp
-    place = command.Place(seen_as, python, gpus, facts.interface, inherited, tmp)
+    stream = folder.stream if launch.stream_dataset and launch.dataset is not None else None
+    if stream is not None and account is not None:
+        share(stream, account)
+    place = command.Place(seen_as, python, gpus, facts.interface, inherited, tmp, stream)
     environment = command.environment_of(launch, folder.attempt_id, place)
     return LaunchOrder(
         folder=folder,
@@ -102,7 +105,7 @@ def prepare(
         environment=environment,
         secret_names=tuple(name for name, _ in launch.secrets),
         image=launch.container_image,
-        mounted=place_of(launch.dataset.source_url) if launch.dataset and launch.mount_dataset else None,
+        mounted=place_of(launch.dataset.source_url) if launch.dataset and launch.mount_dataset else stream,
         gpus=gpus,
         cpus=launch.cpus_per_gpu * len(launch.slots),
         memory_bytes=launch.memory_per_gpu_bytes * len(launch.slots),

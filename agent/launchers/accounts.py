@@ -56,6 +56,12 @@ def give(folder: WorkFolder, account: Account) -> None:
         os.chmod(root, 0o700)
 
 
+def share(folder: Path, account: Account) -> None:
+    """The team's user may read what the agent puts there, and other teams' may not."""
+    os.chown(folder, -1, account.gid)
+    os.chmod(folder, 0o750)  # noqa: S103 - the group is the team's own
+
+
 def _is_shared(path: str) -> bool:
     """A file of a dataset has links in the cache and in other attempts: everybody reads it, and nobody owns it."""
     return os.lstat(path).st_nlink > 1

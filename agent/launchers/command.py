@@ -31,6 +31,7 @@ class Place:
     interface: str = ""  # network interface that other nodes reach, '' to let the libraries choose
     inherited: Mapping[str, str] = field(default_factory=dict)
     tmp: PurePath | None = None  # None: as the system has it
+    stream: PurePath | None = None  # of a dataset that is streamed
 
 
 def argv_of(launch: Launch, python: str, torchrun_options: frozenset[str] = frozenset()) -> tuple[str, ...]:
@@ -182,8 +183,7 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
         environment["TRAINMASTER_RESUME"] = str(place.folder / "resume")
     if launch.model is not None:
         environment["TRAINMASTER_MODEL"] = str(place.folder / "model")
-    if launch.dataset is not None:
-        environment["TRAINMASTER_DATA"] = str(place.folder / "data")
+    environment |= _data(launch, place)
     if method.launcher is not Launcher.PROCESSES:  # which knows the addresses of the processes, too
         first = launch.node_rank * local_size
         place_in_gang = Process(
@@ -193,6 +193,12 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
     if method.launcher is Launcher.COMMAND:
         environment["TRAINMASTER_SLOTS"] = ",".join(map(str, launch.slots))
     return environment
+
+
+def _data(launch: Launch, place: Place) -> dict[str, str]:
+    if place.stream is not None:
+        return {"TRAINMASTER_DATA": str(place.stream / "files"), "TRAINMASTER_STREAM": str(place.stream)}
+    return {"TRAINMASTER_DATA": str(place.folder / "data")} if launch.dataset is not None else {}
 
 
 def _corruption_check(launch: Launch) -> dict[str, str]:

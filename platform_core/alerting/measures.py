@@ -55,6 +55,7 @@ _MEASURES = (
     Measure("endpoint.drift", Unit.COUNT, Kind.ENDPOINT, "inputs and outputs distributed otherwise than at first"),
     Measure("team.queue_wait", Unit.MILLISECONDS, Kind.TEAM, "longest wait of its jobs of priority below 50"),
     Measure("team.storage", Unit.PERCENT, Kind.TEAM, "use of its storage limit"),
+    Measure("team.storage_cost", Unit.PERCENT, Kind.TEAM, "cost of its storage a month, of its budget"),
     Measure("team.damaged_files", Unit.COUNT, Kind.TEAM, "its files in the store that are damaged or gone", 1),
     Measure("team.dataset_age", Unit.PERCENT, Kind.TEAM,
             "age of its stalest dataset, of the usual time between its versions", 150),

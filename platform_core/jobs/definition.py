@@ -212,6 +212,11 @@ class JobSpec:
         "Its files are linked, not copied; each node has the shared folder that they lie in.",
         Group.DATA, default=False,
     )  # fmt: skip
+    stream_dataset: bool = described(
+        truth(), "Start with the first shards of the dataset",
+        "The loader names the shards it needs next; they come just ahead of use, on a bounded part of the disk.",
+        Group.DATA, default=False,
+    )  # fmt: skip
     model: str = described(
         line(
             140, pattern=r"\S+:[0-9]+", words="the name and the version of a model of the team, such as mlp:3"

@@ -104,6 +104,13 @@ def _check_combinations(read: Reader, spec: JobSpec) -> None:
         read.say(
             "mount_dataset", f"is set although no {label('dataset')} is given; name one, or leave it out"
         )
+    if read.sound("dataset", "stream_dataset") and spec.stream_dataset and not spec.dataset:
+        read.say(
+            "stream_dataset", f"is set although no {label('dataset')} is given; name one, or leave it out"
+        )
+    if read.sound("mount_dataset", "stream_dataset") and spec.stream_dataset and spec.mount_dataset:
+        both = f"is set beside {label('mount_dataset')}"
+        read.say("stream_dataset", f"{both}; files that are read where they lie do not come, so keep one")
     for name in sorted(set(spec.secrets).intersection(name for name, _ in spec.environment)):
         twice = f"{name} is both an environment name and a secret"
         read.refuse("environment", f"{twice}; keep it as a secret and remove it from {label('environment')}")

@@ -70,6 +70,7 @@ class Launch:
     corruption_check: CorruptionCheck = NO_CHECK
     delivery: DeploymentWanted | None = field(default=None, repr=False)  # how the dataset comes to this node
     mount_dataset: bool = False  # it does not: it is read where it lies
+    stream_dataset: bool = False  # the job starts with its first files; the others come ahead of use
     traceparent: str = ""  # of this attempt, as W3C Trace Context has it
 
 

@@ -28,6 +28,7 @@ class JobEnvironment:
     job: str = ""
     resume: str = ""  # a checkpoint's folder; on a laptop also "auto"
     data: Path | None = None
+    stream: Path | None = None  # where its files come while the job runs
     dropped: Dropped = NONE  # from the dataset, by people
     checkpoint_path: str = "checkpoints"  # relative to `folder`
     interval_steps: int = 0
@@ -58,13 +59,14 @@ class ClientEnvironment:
 def job_environment(variables: Mapping[str, str] = os.environ) -> JobEnvironment:
     """An invalid value is refused with a sentence, before any training."""
     folder, data = variables.get("TRAINMASTER_DIR", ""), variables.get("TRAINMASTER_DATA", "")
-    seed = variables.get("TRAINMASTER_SEED", "")
+    seed, stream = variables.get("TRAINMASTER_SEED", ""), variables.get("TRAINMASTER_STREAM", "")
     return JobEnvironment(
         folder=Path(folder) if folder else None,
         attempt=variables.get("TRAINMASTER_ATTEMPT", ""),
         job=variables.get("TRAINMASTER_JOB", ""),
         resume=variables.get("TRAINMASTER_RESUME", ""),
         data=Path(data) if data else None,
+        stream=Path(stream) if stream else None,
         dropped=from_text(variables.get("TRAINMASTER_DATA_DROPPED", "")),
         checkpoint_path=variables.get("TRAINMASTER_CHECKPOINT_PATH", "") or "checkpoints",
         interval_steps=_whole(variables, "TRAINMASTER_CHECKPOINT_INTERVAL_STEPS", 0),
@@ -78,6 +80,22 @@ def job_environment(variables: Mapping[str, str] = os.environ) -> JobEnvironment
         rank=_whole(variables, "RANK", 0),
         local_rank=_whole(variables, "LOCAL_RANK", 0),
         world_size=max(1, _whole(variables, "WORLD_SIZE", 1)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GoogleEnvironment:
+    """The HMAC key with which buckets of gs:// are asked, by their S3-compatible interface."""
+
+    endpoint: str
+    key: str
+    secret: str = field(repr=False)
+
+
+def google_environment(variables: Mapping[str, str] = os.environ) -> GoogleEnvironment:
+    endpoint = variables.get("GS_ENDPOINT_URL", "") or "https://storage.googleapis.com"
+    return GoogleEnvironment(
+        endpoint, variables.get("GS_ACCESS_KEY_ID", ""), variables.get("GS_SECRET_ACCESS_KEY", "")
     )
 
 

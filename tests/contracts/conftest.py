@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.stores import RangeHandler, StallingHandler, Written
-from tests.support.s3 import s3, s3_client, s3_server
+from tests.support.s3 import gs, s3, s3_client, s3_server
 from trainmaster.store import open_store
 
-__all__ = ["s3", "s3_client", "s3_server"]
+__all__ = ["gs", "s3", "s3_client", "s3_server"]
 
 
 @pytest.fixture
@@ -49,15 +49,17 @@ def stalling() -> Iterator[str]:
     StallingHandler.end.clear()
 
 
-@pytest.fixture(params=["file", "s3"])
+@pytest.fixture(params=["file", "s3", "gs"])
 def writable(request: pytest.FixtureRequest, tmp_path: Path) -> Written:
     """Each kind of store that can be written."""
-    url = (tmp_path / "sto re").as_uri() if request.param == "file" else request.getfixturevalue("s3")
+    url = (
+        (tmp_path / "sto re").as_uri() if request.param == "file" else request.getfixturevalue(request.param)
+    )
     store = open_store(url)
     return Written(store, lambda path, data: store.write(path, [data]))
 
 
-@pytest.fixture(params=["file", "s3", "http"])
+@pytest.fixture(params=["file", "s3", "gs", "http"])
 def readable(request: pytest.FixtureRequest) -> Written:
     """Each kind of store, with the way by which files get into it."""
     if request.param == "http":
@@ -71,7 +73,7 @@ def readable(request: pytest.FixtureRequest) -> Written:
     url = (
         request.getfixturevalue("tmp_path").joinpath("store").as_uri()
         if request.param == "file"
-        else request.getfixturevalue("s3")
+        else request.getfixturevalue(request.param)
     )
     store = open_store(url)
     writer: Callable[[str, bytes], object] = lambda path, data: store.write(path, [data])  # noqa: E731

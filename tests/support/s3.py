@@ -36,6 +36,15 @@ def s3(s3_client: Any) -> str:
     return f"s3://{bucket}/team a"
 
 
+@pytest.fixture
+def gs(s3: str, s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The same by the interface of Google Cloud Storage, with keys of its own."""
+    monkeypatch.setenv("GS_ENDPOINT_URL", s3_server)
+    monkeypatch.setenv("GS_ACCESS_KEY_ID", "google")
+    monkeypatch.setenv("GS_SECRET_ACCESS_KEY", "google")
+    return s3.replace("s3://", "gs://")
+
+
 def keep_versions(client: Any, url: str) -> None:
     """From now on what is written under this URL replaces nothing."""
     bucket = url.removeprefix("s3://").partition("/")[0]

@@ -13,6 +13,7 @@ MEMBERS = "L N F Y Y Y Y"
 OWN_OR_LEAD = "L N F F Y Y Y"
 LEADS = "L N F F F Y Y"
 OPERATORS = "L F F F F F Y"
+ADMINS = "L N F F F F Y"
 WHILE_RUNNING = "L N F F 400 400 400"  # who may cancel it, but the job of these tests does not run
 WHILE_OUT = "L F F F F F 400"  # operators, but the node of these tests is in service
 WHILE_STOPPING = "L N F F F F 400"  # operators, but the job of these tests is not being stopped

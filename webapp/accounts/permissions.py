@@ -55,6 +55,7 @@ RULES: dict[str, Rule] = {
     "dataset.request": Rule("request access to datasets for this team", LEADS),
     "artifact.upload": Rule("upload files for this team", MEMBERS),
     "storage.keep": Rule("keep files of this team that nothing refers to", MEMBERS),
+    "storage.limit": Rule("change the storage limits and the storage budget of this team"),
     "model.view": Rule("see this model", VIEWERS),
     "model.register": Rule("register models for this team", MEMBERS),
     "model.gate": Rule("change what versions of models must have proven", LEADS),

@@ -146,6 +146,12 @@ def _dataset_age(at_ms: int) -> Iterator[Reading]:
     yield from oldest.values()
 
 
+def _storage_cost(at_ms: int) -> Iterator[Reading]:
+    for one in storage.teams(None):
+        if one.budget:
+            yield Reading(100 * one.month_micro_dollars / one.budget, one.team, one.team, one.team)
+
+
 def _damaged_files(at_ms: int) -> Iterator[Reading]:
     lost = storage.damaged_files()
     for team in artifacts.uploaded_bytes().keys() | lost.keys():
@@ -283,6 +289,7 @@ READS: Mapping[str, Read] = {
     "team.queue_wait": _queue_wait,
     "team.storage": _storage,
     "team.dataset_age": _dataset_age,
+    "team.storage_cost": _storage_cost,
     "team.damaged_files": _damaged_files,
     "cluster.utilisation": _cluster_utilisation,
     "cluster.job_failures": _job_failures,

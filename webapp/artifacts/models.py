@@ -23,6 +23,15 @@ class Manifest(models.Model):
     checked_ms = models.BigIntegerField(
         default=0, help_text="when the store's bytes were last read and compared"
     )
+    used_ms = models.BigIntegerField(
+        default=0, help_text="when a job or a delivery last asked for it, to the day"
+    )
+    moved_from = models.TextField(
+        blank=True,
+        default="",
+        help_text="where its files lay before they were moved; empty: they are gone there",
+    )
+    moved_ms = models.BigIntegerField(default=0)
     checked_chunks = models.PositiveIntegerField(default=0, help_text="of the reading that is under way")
 
     class Meta:
@@ -48,3 +57,15 @@ class Upload(models.Model):
     bytes = models.BigIntegerField(default=0, help_text="what its files have together")
     created_ms = models.BigIntegerField()
     manifest = models.ForeignKey(Manifest, models.SET_NULL, null=True)
+
+
+class StorageLimit(models.Model):
+    """How much of a kind a team may keep in the store."""
+
+    team = models.ForeignKey("accounts.Team", models.CASCADE)
+    kind = models.CharField(max_length=20)
+    bytes = models.BigIntegerField()
+    set_ms = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["team", "kind"], name="one_limit_a_kind")]

@@ -1,16 +1,22 @@
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum, TextField
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum, TextField
 from django.db.models.functions import Cast
 
 from platform_core.distribution.content.manifest import Manifest, from_document
 from platform_core.errors import TrainmasterError
 from platform_core.node.wanted import ArtifactReference
+from platform_core.units import format_bytes
 from trainmaster.store.address import located
 from webapp.artifacts import models
+
+# What is refused beyond its limit. Of checkpoints no save is: their job would be lost; new jobs are.
+LIMITED_KINDS = ("code", "dataset", "model", "checkpoint", "run files")
+REMEDY = "Delete what nobody needs, or let an operator raise the limit on the storage page"
 
 
 def manifest_exists(manifest_id: str, team: str, kind: str) -> bool:
@@ -77,16 +83,20 @@ def is_source(url: str) -> bool:
 
 def path_in_store(url: str) -> str:
     """Where below the platform's store this lies. Raises request_invalid for what lies elsewhere, links followed."""
-    place, store = located(url), located(settings.STORE_URL)
-    if place == store or not place.is_within(store):
-        raise TrainmasterError(
-            "request_invalid", what=str(place), why="it does not lie in the platform's store"
-        )
-    return "/".join(place.parts[len(store.parts) :])
+    place = located(url)
+    for store in map(located, _stores()):
+        if place != store and place.is_within(store):
+            return "/".join(place.parts[len(store.parts) :])
+    raise TrainmasterError("request_invalid", what=str(place), why="it does not lie in the platform's store")
 
 
 def is_in_store(url: str) -> bool:
-    return located(url).is_within(located(settings.STORE_URL))
+    return any(located(url).is_within(located(store)) for store in _stores())
+
+
+def _stores() -> list[str]:
+    """The hot store, and the cold one where there is one."""
+    return [store for store in (settings.STORE_URL, settings.COLD_STORE_URL) if store]
 
 
 def bundles(teams: Iterable[str] | None, limit: int = 50) -> list[models.Upload]:
@@ -149,6 +159,81 @@ def stored() -> list[tuple[str, str, int, int]]:
     return [*whole, *((team, "upload", size, items) for team, size, items in parts)]
 
 
+def stored_of(team: str, kind: str) -> int:
+    """Bytes of this kind in the store that this team has sent."""
+    rows = _in_store().filter(teams=team, kind=kind)
+    return rows.aggregate(sum=Sum("total_bytes"))["sum"] or 0
+
+
+def stored_cold() -> dict[tuple[str, str], int]:
+    """(team, kind) → bytes of it that lie in the cold store."""
+    if not settings.COLD_STORE_URL:
+        return {}
+    rows = models.Manifest.objects.filter(_lies_in(settings.COLD_STORE_URL)).exclude(teams=None)
+    sums = rows.order_by().values_list("teams", "kind").annotate(bytes=Sum("total_bytes"))
+    return {(team, kind): size for team, kind, size in sums}
+
+
+def unused_since(before_ms: int, kinds: Iterable[str], limit: int) -> list[models.Manifest]:
+    """Uploads of these kinds in the hot store that were made, moved and used before then; the oldest."""
+    rows = models.Manifest.objects.filter(_lies_in(settings.STORE_URL), kind__in=list(kinds), moved_from="")
+    rows = rows.filter(created_ms__lt=before_ms, used_ms__lt=before_ms, moved_ms__lt=before_ms)
+    uploads = models.Upload.objects.filter(manifest=OuterRef("id"))
+    return list(rows.filter(Exists(uploads)).defer("document").order_by("created_ms", "id")[:limit])
+
+
+def used_again(limit: int) -> list[models.Manifest]:
+    """In the cold store, and used since they were moved there."""
+    rows = models.Manifest.objects.filter(
+        _lies_in(settings.COLD_STORE_URL), used_ms__gt=F("moved_ms"), moved_from=""
+    )
+    return list(rows.defer("document").order_by("used_ms", "id")[:limit])
+
+
+def moved_before(before_ms: int, limit: int) -> list[models.Manifest]:
+    """Whose files lie at their old place, too."""
+    rows = models.Manifest.objects.exclude(moved_from="").filter(moved_ms__lt=before_ms)
+    return list(rows.defer("document").order_by("moved_ms", "id")[:limit])
+
+
+def storage_limits(teams: Iterable[str] | None = None) -> dict[str, dict[str, int]]:
+    """Team → kind → bytes, where somebody has set one; of these teams, or of all."""
+    rows = models.StorageLimit.objects.order_by("team_id", "kind")
+    found: dict[str, dict[str, int]] = {}
+    for row in rows if teams is None else rows.filter(team__in=list(teams)):
+        found.setdefault(row.team_id, {})[row.kind] = row.bytes
+    return found
+
+
+def storage_limit(team: str, kind: str) -> int | None:
+    return models.StorageLimit.objects.filter(team=team, kind=kind).values_list("bytes", flat=True).first()
+
+
+def uploaded_of(team: str, kind: str) -> int:
+    """What its uploads of this kind have, complete or not."""
+    return models.Upload.objects.filter(team=team, kind=kind).aggregate(sum=Sum("bytes"))["sum"] or 0
+
+
+def beyond_limit(team: str, kind: str, used: int, limit: int, what: str) -> TrainmasterError:
+    """The refusal of something that no longer fits."""
+    sentence = (
+        f"{what} does not fit: team {team} has {format_bytes(used)} of the {format_bytes(limit)} that its storage "
+        f"limit for {kind} allows. {REMEDY}"
+    )
+    return TrainmasterError("too_large", sentence, limit=limit)
+
+
+def why_no_new_checkpoints(team: str) -> str:
+    """A sentence where the team has more checkpoints than its limit allows; "" otherwise."""
+    limit = storage_limit(team, "checkpoint")
+    if limit is None or (used := stored_of(team, "checkpoint")) < limit:
+        return ""
+    return (
+        f"Team {team} has {format_bytes(used)} of checkpoints, and its storage limit for them is "
+        f"{format_bytes(limit)}. {REMEDY}."
+    )
+
+
 def abandoned(before_ms: int, limit: int) -> list[models.Upload]:
     """The oldest uploads that were begun before then and never completed."""
     rows = models.Upload.objects.filter(manifest=None, created_ms__lt=before_ms).order_by("created_ms", "id")
@@ -177,4 +262,8 @@ def longest_unchecked() -> models.Manifest | None:
 
 def _in_store() -> QuerySet[models.Manifest]:
     """Manifests whose files the platform keeps, not those that lie in place elsewhere."""
-    return models.Manifest.objects.filter(source_url__startswith=f"{settings.STORE_URL.rstrip('/')}/")
+    return models.Manifest.objects.filter(reduce(or_, map(_lies_in, _stores())))
+
+
+def _lies_in(store: str) -> Q:
+    return Q(source_url__startswith=f"{store.rstrip('/')}/")

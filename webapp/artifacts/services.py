@@ -1,7 +1,7 @@
 """Bytes come in through uploads and leave a manifest; a manifest never changes."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from django.conf import settings
@@ -11,7 +11,7 @@ from django.db.models import Sum
 from platform_core.distribution.content.manifest import FilePart, Manifest, as_document, from_json, join
 from platform_core.distribution.content.tiling import check_path
 from platform_core.errors import TrainmasterError
-from platform_core.units import HOUR_MS, format_bytes
+from platform_core.units import DAY_MS, HOUR_MS, format_bytes
 from trainmaster.store import open_store
 from trainmaster.store.copying import lasting_etag, source_url, write_file
 from webapp.accounts import permissions
@@ -19,6 +19,7 @@ from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import models, queries
 from webapp.base.identity import new_id, now_ms
+from webapp.events import services as events
 
 log = logging.getLogger(__name__)
 UPLOAD_KINDS = ("code", "dataset", "model")
@@ -180,7 +181,10 @@ def _limited(body: IO[bytes], path: str, upload: models.Upload) -> Iterator[byte
     """The body in blocks, up to the limit of one file and to what the team has left."""
     limit, team_limit = settings.UPLOAD_LIMIT_BYTES, settings.TEAM_UPLOAD_LIMIT_BYTES
     used = models.Upload.objects.filter(team=upload.team_id).aggregate(sum=Sum("bytes"))["sum"] or 0
-    left = team_limit - used + upload.files.get(path, {"size": 0})["size"]
+    replaced = upload.files.get(path, {"size": 0})["size"]
+    left = team_limit - used + replaced
+    own_limit = queries.storage_limit(upload.team_id, upload.kind)
+    own_used = queries.uploaded_of(upload.team_id, upload.kind) if own_limit is not None else 0
     size = 0
     while block := body.read(1 << 20):
         size += len(block)
@@ -192,7 +196,24 @@ def _limited(body: IO[bytes], path: str, upload: models.Upload) -> Iterator[byte
                 f"{format_bytes(max(left, 0))} are left. An operator can raise TRAINMASTER_TEAM_UPLOAD_LIMIT_BYTES"
             )
             raise TrainmasterError("too_large", sentence, limit=team_limit)
+        if own_limit is not None and size > own_limit - own_used + replaced:
+            raise queries.beyond_limit(upload.team_id, upload.kind, own_used, own_limit, path)
         yield block
+
+
+@transaction.atomic
+def set_limit(actor: Actor, team: str, kind: str, size: int | None) -> None:
+    """None: the settings alone decide. Raises request_invalid, not_allowed and not_found."""
+    permissions.require(actor, "storage.limit", team)
+    if kind not in queries.LIMITED_KINDS:
+        why = f"{kind!r} is not one of {', '.join(queries.LIMITED_KINDS)}"
+        raise TrainmasterError("request_invalid", what="kind", why=why)
+    accounts.team(team)
+    models.StorageLimit.objects.filter(team=team, kind=kind).delete()
+    if size is not None:
+        models.StorageLimit.objects.create(team_id=team, kind=kind, bytes=size, set_ms=now_ms())
+    cause = f"{kind}: {'no limit of its own' if size is None else format_bytes(size)}"
+    events.record("StorageLimitChanged", f"storage:{team}", actor=actor.name, team=team, cause=cause)
 
 
 def note_check(row: models.Manifest, chunks: int) -> None:
@@ -236,9 +257,41 @@ def discard_files(manifest_id: str) -> bool:
         row = lock(manifest_id)
         if not row.source_url or queries.referenced([row.id], besides="artifacts.Upload"):
             return False
-        folder = queries.path_in_store(vacate(row))
+        queries.path_in_store(row.source_url)
+        places = [vacate(row), *filter(None, [row.moved_from])]
         models.Upload.objects.filter(manifest=row).delete()
-    store = open_store(settings.STORE_URL)
-    for entry in row.document["files"]:
-        store.delete(f"{folder}/{entry['path']}")
+    for place in places:
+        _delete_files(place, row)
     return True
+
+
+def note_use(manifest_ids: Iterable[str]) -> None:
+    """To the day, which is as much as whoever moves unused files needs."""
+    now = now_ms()
+    rows = models.Manifest.objects.filter(id__in=list(manifest_ids), used_ms__lt=now - DAY_MS)
+    rows.update(used_ms=now)
+
+
+@transaction.atomic
+def note_move(manifest_id: str, before: str, after: str, etags: list[str]) -> bool:
+    """Its files were copied from the one place to the other. False where they lie elsewhere by now."""
+    row = lock(manifest_id)
+    if row.source_url != before:
+        return False
+    row.source_url, row.etags, row.moved_from, row.moved_ms = after, etags, before, now_ms()
+    row.save(update_fields=["source_url", "etags", "moved_from", "moved_ms"])
+    return True
+
+
+def discard_moved(manifest_id: str) -> None:
+    """Deletes the files at the place from which they were moved."""
+    row = models.Manifest.objects.get(id=manifest_id)
+    if row.moved_from and row.moved_from != row.source_url:
+        _delete_files(row.moved_from, row)
+    models.Manifest.objects.filter(id=manifest_id, moved_from=row.moved_from).update(moved_from="")
+
+
+def _delete_files(url: str, row: models.Manifest) -> None:
+    store = open_store(url)
+    for entry in row.document["files"]:
+        store.delete(entry["path"])

@@ -69,6 +69,7 @@ def places_are_addresses(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     problems: list[CheckMessage] = []
     for name, urls in (
         ("TRAINMASTER_STORE_URL", [settings.STORE_URL]),
+        ("TRAINMASTER_COLD_STORE_URL", [settings.COLD_STORE_URL] if settings.COLD_STORE_URL else []),
         ("TRAINMASTER_SOURCE_PREFIXES", settings.SOURCE_PREFIXES),
     ):
         for url in urls:

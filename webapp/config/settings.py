@@ -163,6 +163,10 @@ RUN_SILENCE_SECONDS = integer("TRAINMASTER_RUN_SILENCE_SECONDS", 900, 60, 30 * 8
 LOG_LIMIT_BYTES = integer("TRAINMASTER_LOG_LIMIT_BYTES", 64 * 2**20, 2**16, 2**40)
 # The points of runs that have reported nothing for so many days are deleted; 0: never.
 METRIC_RETENTION_DAYS = integer("TRAINMASTER_METRIC_RETENTION_DAYS", 0, 0, 36_500)
+# Logs of ended jobs and events that are older are deleted, and code bundles that no job has used since; 0: never.
+LOG_RETENTION_DAYS = integer("TRAINMASTER_LOG_RETENTION_DAYS", 0, 0, 36_500)
+EVENT_RETENTION_DAYS = integer("TRAINMASTER_EVENT_RETENTION_DAYS", 0, 0, 36_500)
+BUNDLE_RETENTION_DAYS = integer("TRAINMASTER_BUNDLE_RETENTION_DAYS", 0, 0, 36_500)
 # Where models and datasets may be registered from in place; the platform's own credentials read them.
 SOURCE_PREFIXES = words("TRAINMASTER_SOURCE_PREFIXES", "")
 NETWORK_BYTES_PER_SECOND = integer(
@@ -184,6 +188,10 @@ TEAM_UPLOAD_LIMIT_BYTES = integer(
 )  # all of a team
 # Between finding bytes that nobody needs and deleting them; 0: they are never deleted.
 STORAGE_PRICE = integer("TRAINMASTER_STORAGE_PRICE", 0, 0, 1_000_000)
+# Datasets and models that nobody has used for so many days move there; "": they stay. With the price of a TiB a month.
+COLD_STORE_URL = text("TRAINMASTER_COLD_STORE_URL", "")
+COLD_AFTER_DAYS = integer("TRAINMASTER_COLD_AFTER_DAYS", 90, 1, 36_500)
+COLD_STORAGE_PRICE = integer("TRAINMASTER_COLD_STORAGE_PRICE", 0, 0, 1_000_000)
 SCRUB_DAYS = integer("TRAINMASTER_SCRUB_DAYS", 30, 0, 3_650)
 LEFTOVER_GRACE_DAYS = integer("TRAINMASTER_LEFTOVER_GRACE_DAYS", 7, 0, 3_650)
 # Of one dataset version that is registered where it lies.

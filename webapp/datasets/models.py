@@ -19,6 +19,11 @@ class Dataset(models.Model):
     licence = models.CharField(max_length=120, default="")
     tags = models.JSONField(default=list)
     listed = models.BooleanField(default=False, help_text="other teams see its card and may request access")
+    follow_minutes = models.PositiveIntegerField(
+        default=0, help_text="between looks for what has come to its source; 0: nobody looks"
+    )
+    followed_ms = models.BigIntegerField(default=0)
+    follow_error = models.TextField(default="", help_text="why the last look made no version")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["team", "name"], name="one_dataset_a_name")]

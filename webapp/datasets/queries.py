@@ -35,6 +35,9 @@ class Card:
     licence: str = ""
     tags: tuple[str, ...] = ()
     listed: bool = False
+    follow_minutes: int = 0
+    followed_ms: int = 0  # when its source was last looked at; 0: never
+    follow_error: str = ""
 
 
 def reference_for(snapshot_id: str, use: Use) -> ArtifactReference:
@@ -184,7 +187,10 @@ def cards(teams: Iterable[str] | None) -> dict[tuple[str, str], Card]:
 
 def _card(row: Dataset) -> Card:
     owner = row.owner.username if row.owner else ""
-    return Card(row.team_id, row.name, owner, row.description, row.licence, tuple(row.tags), row.listed)
+    return Card(
+        row.team_id, row.name, owner, row.description, row.licence, tuple(row.tags), row.listed,
+        row.follow_minutes, row.followed_ms, row.follow_error,
+    )  # fmt: skip
 
 
 def requests(actor: Actor, team: str = "", name: str = "", limit: int = 200) -> list[AccessRequest]:
@@ -202,6 +208,18 @@ def requests(actor: Actor, team: str = "", name: str = "", limit: int = 200) -> 
 def files(row: DatasetSnapshot) -> list[dict[str, Any]]:
     """Path, size and SHA-256 of each, by path; of a version that is not ready none."""
     return artifacts.file_list(row.manifest_id) if row.manifest_id else []
+
+
+def with_shard(row: DatasetSnapshot, path: str) -> list[DatasetSnapshot]:
+    """This version, and those of the same dataset that have a file of the same content. Raises not_found."""
+    digest = next((file["sha256"] for file in files(row) if file["path"] == path), None)
+    if digest is None:
+        raise TrainmasterError("not_found", what=f"file {path} in {row.name} version {row.version}")
+    others = DatasetSnapshot.objects.filter(team=row.team_id, name=row.name).exclude(id=row.id)
+    return [
+        row,
+        *(one for one in others.order_by("version") if any(file["sha256"] == digest for file in files(one))),
+    ]
 
 
 def matches(search: str, row: DatasetSnapshot, said: Card | None) -> bool:

@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 _NAME = re.compile(r"[^/\x00-\x1f\x7f]{1,120}")
+LEAST_FOLLOW_MINUTES, MOST_FOLLOW_MINUTES = 5, 7 * 24 * 60
 MOST_TAGS, LONGEST_TAG, LONGEST_DESCRIPTION, LONGEST_LICENCE, MOST_PATHS = 50, 60, 20_000, 120, 10_000
 
 
@@ -105,7 +106,8 @@ def register_source(
 
 
 def describe(actor: Actor, team: str, name: str, **said: Any) -> Dataset:
-    """Changes what people say of a dataset: description, licence, tags, owner, listed. Others stay as they are."""
+    """Changes what people say of a dataset: description, licence, tags, owner, listed, and how often its
+    source is looked at (`follow_minutes`). Others stay as they are."""
     permissions.require(actor, "dataset.edit", team, what=f"dataset {team}/{name}")
     if not queries.exists(team, name):
         raise TrainmasterError("not_found", what=f"dataset {team}/{name}")
@@ -121,6 +123,9 @@ def describe(actor: Actor, team: str, name: str, **said: Any) -> Dataset:
             if field in said:
                 setattr(row, field, _limited(field, said[field], limit))
         row.listed = bool(said.get("listed", row.listed))
+        if "follow_minutes" in said:
+            row.follow_minutes = _follow_minutes(team, name, int(said["follow_minutes"]))
+            row.follow_error = ""
         row.save()
         events.record(
             "DatasetDescribed",
@@ -200,6 +205,20 @@ def _member(team: str, username: str) -> int:
     if username not in accounts.usernames_of(team):
         raise TrainmasterError("request_invalid", what="owner", why=f"{username!r} is not in team {team}")
     return accounts.user_key(username)
+
+
+def _follow_minutes(team: str, name: str, minutes: int) -> int:
+    what = "follow_minutes"
+    if minutes and not LEAST_FOLLOW_MINUTES <= minutes <= MOST_FOLLOW_MINUTES:
+        why = f"it is {minutes}; it must be 0 or {LEAST_FOLLOW_MINUTES} to {MOST_FOLLOW_MINUTES}"
+        raise TrainmasterError("request_invalid", what=what, why=why)
+    followed = (
+        DatasetSnapshot.objects.filter(team=team, name=name).exclude(source="").order_by("-version").first()
+    )
+    if minutes and followed is None:
+        why = "no version of it was registered in place, so there is no source to look at"
+        raise TrainmasterError("request_invalid", what=what, why=why)
+    return minutes
 
 
 def _tags(tags: Sequence[str]) -> list[str]:

@@ -1,6 +1,6 @@
 from celery import shared_task
 
-from webapp.datasets import registration
+from webapp.datasets import following, registration
 
 
 @shared_task(name="datasets.register")
@@ -16,3 +16,8 @@ def check_source(snapshot_id: str) -> None:
 @shared_task(name="datasets.continue_registrations")
 def continue_registrations() -> None:
     registration.continue_all()
+
+
+@shared_task(name="datasets.follow")
+def follow() -> None:
+    following.follow_all()

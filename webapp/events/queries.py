@@ -78,3 +78,8 @@ def count(kind: str, subject_kind: str, from_ms: int, to_ms: int) -> int:
 
 def kinds() -> list[str]:
     return list(Event.objects.order_by("kind").values_list("kind", flat=True).distinct())
+
+
+def expired(before_ms: int) -> int:
+    """How many happened before then."""
+    return Event.objects.filter(at_ms__lt=before_ms).count() if before_ms else 0

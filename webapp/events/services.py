@@ -76,3 +76,17 @@ def _event(happening: Happening, now: int) -> Event:
         team=happening.team,
         data=dict(happening.data) | ({"trace": trace} if (trace := tracing.current()) else {}),
     )
+
+
+DELETED_AT_ONCE = 5_000
+
+
+@transaction.atomic
+def delete_before(before_ms: int) -> int:
+    """Delete the oldest events, if they happened before then; the next call goes on. That it was done is an event."""
+    oldest = Event.objects.order_by("id").values_list("id", "at_ms")[:DELETED_AT_ONCE]
+    due = [key for key, at_ms in oldest if at_ms < before_ms]
+    if due:
+        Event.objects.filter(id__in=due).delete()
+        record("EventsDeleted", "audit:events", actor="system", cause=f"{len(due)}, whose retention is over")
+    return len(due)

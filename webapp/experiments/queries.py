@@ -249,3 +249,8 @@ def stored_files() -> list[tuple[str, int, int]]:
 def mfu_of_job(job_id: str) -> float | None:
     """Model FLOPs utilisation, 0 to 1; None where it was not measured."""
     return Run.objects.filter(job=job_id).values_list("mfu", flat=True).first()
+
+
+def deleted_before(before_ms: int) -> int:
+    """How many runs were deleted before then, and can be restored until they are removed for good."""
+    return Run.objects.filter(deleted_ms__lt=before_ms).count()

@@ -5,6 +5,7 @@ from django.db.models import Q, Sum
 
 from platform_core.errors import TrainmasterError
 from platform_core.units import format_bytes
+from webapp.artifacts import queries as artifacts
 from webapp.experiments.models import RichValue, RunFile
 
 
@@ -14,15 +15,22 @@ def used(team: str) -> int:
     return sum(rows.aggregate(sum=Sum("size"))["sum"] or 0 for rows in (files, values))
 
 
+def limit(team: str) -> int:
+    own = artifacts.storage_limit(team, "run files")
+    return settings.TEAM_UPLOAD_LIMIT_BYTES if own is None else min(own, settings.TEAM_UPLOAD_LIMIT_BYTES)
+
+
 def left(team: str) -> int:
-    return max(0, settings.TEAM_UPLOAD_LIMIT_BYTES - used(team))
+    return max(0, limit(team) - used(team))
 
 
 def full(team: str, what: str) -> TrainmasterError:
     """The refusal of something that no longer fits."""
-    limit = settings.TEAM_UPLOAD_LIMIT_BYTES
+    most = limit(team)
+    if most < settings.TEAM_UPLOAD_LIMIT_BYTES:
+        return artifacts.beyond_limit(team, "run files", used(team), most, what)
     sentence = (
         f"{what} does not fit: the files and logged values of the runs of team {team} have {format_bytes(used(team))} "
-        f"of {format_bytes(limit)}. Delete runs, or let an operator raise TRAINMASTER_TEAM_UPLOAD_LIMIT_BYTES"
+        f"of {format_bytes(most)}. Delete runs, or let an operator raise TRAINMASTER_TEAM_UPLOAD_LIMIT_BYTES"
     )
-    return TrainmasterError("too_large", sentence, limit=limit)
+    return TrainmasterError("too_large", sentence, limit=most)

@@ -8,11 +8,12 @@ from typing import Any
 from celery import current_app
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Max, Q
+from django.db.models import Exists, Max, OuterRef, Q
 
 from platform_core.jobs.states import TERMINAL
 from trainmaster.store import open_store
-from webapp.jobs.models import Attempt, LogChunk
+from webapp.events import services as events
+from webapp.jobs.models import Attempt, Job, LogChunk
 from webapp.sockets import services as sockets
 
 OBJECT_BYTES = 2**20  # of one object in the store, about
@@ -191,3 +192,25 @@ def whole(job_id: str) -> Iterator[str]:
         page, before = read(job_id, after=after), after
         yield "".join(f"[{line['attempt']}.{line['rank']}] {line['text']}\n" for line in page.lines)
         after = page.after
+
+
+def delete(ended_before_ms: int, limit: int = 20) -> int:
+    """Delete the logs of jobs that ended before then. Returns of how many jobs; the next call goes on."""
+    has_logs = Exists(LogChunk.objects.filter(attempt__job=OuterRef("id")))
+    ended = Job.objects.filter(has_logs, state__in=list(TERMINAL), finished_ms__lt=ended_before_ms)
+    jobs = list(ended.order_by("finished_ms", "id")[:limit])
+    store = open_store(settings.STORE_URL)
+    for job in jobs:
+        chunks = LogChunk.objects.filter(attempt__job=job.id)
+        for chunk in chunks.filter(stored=True).select_related("attempt").iterator(500):
+            store.delete(_path(chunk))
+        with transaction.atomic():
+            chunks.delete()
+            events.record(
+                "LogsDeleted",
+                f"job:{job.id}",
+                actor="system",
+                team=job.team_id,
+                cause="their retention is over",
+            )
+    return len(jobs)

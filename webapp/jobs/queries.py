@@ -382,3 +382,17 @@ def remaining_ms(job: Job) -> int | None:
     if done <= 0 or job.first_step_ms is None or job.progress_ms is None:
         return None
     return max(0, job.total_steps - job.step) * (job.progress_ms - job.first_step_ms) // done
+
+
+def expired_logs(before_ms: int) -> int:
+    """How many jobs that ended before then have logs."""
+    ended = Job.objects.filter(state__in=list(TERMINAL), finished_ms__lt=before_ms)
+    return ended.filter(Exists(LogChunk.objects.filter(attempt__job=OuterRef("id")))).count()
+
+
+def unused_bundles(manifest_ids: Iterable[str], since_ms: int) -> set[str]:
+    """Of these code bundles those that no job has named that was submitted, or is not over, since then."""
+    ids = set(manifest_ids)
+    recent = Q(submitted_ms__gte=since_ms) | Q(finished_ms=None) | Q(finished_ms__gte=since_ms)
+    used = Job.objects.filter(recent, spec__code__in=list(ids)).values_list("spec__code", flat=True)
+    return ids - set(used)

@@ -19,6 +19,8 @@ def check_references(spec: JobSpec) -> None:
         problems.append(Problem("command", missing))
     if spec.dataset:
         problems += _problems_of_dataset(spec)
+    if why := artifacts.why_no_new_checkpoints(spec.team):
+        problems.append(Problem("team", why))
     problems += [
         Problem("secrets", f"The team has no secret {name}; a lead can add it on the team's page.")
         for name in spec.secrets

@@ -30,6 +30,7 @@ from webapp.jobs import hints, origins, queries, recoveries, traces, transitions
 from webapp.jobs.corruption import note_corruption
 from webapp.jobs.failing_nodes import readings_of_nodes
 from webapp.jobs.hangs import sweep as sweep_hangs
+from webapp.jobs.logs import delete as delete_logs
 from webapp.jobs.mapping import job_columns
 from webapp.jobs.models import Job, Member
 from webapp.jobs.placement import Placing, place
@@ -44,11 +45,34 @@ from webapp.sockets import services as sockets
 log = logging.getLogger(__name__)
 
 __all__ = [
-    "Placing", "Preemption", "Unstartable", "WaitReason", "accept", "cancel", "change_priority",
+    "Placing",
+    "Preemption",
+    "Unstartable",
+    "WaitReason",
+    "accept",
+    "cancel",
+    "change_priority",
     "check_references",
-    "declare_unstartable", "explain_waits", "keep_spares", "mark_drained", "node_leaves", "node_lost",
-    "note_corruption", "observe", "place", "preempt", "progress", "readings_of_nodes", "reconcile_node",
-    "refresh_spares", "reserve_nodes", "stop_overdue", "submit", "sweep_hangs", "vacate",
+    "declare_unstartable",
+    "delete_logs",
+    "explain_waits",
+    "keep_spares",
+    "mark_drained",
+    "node_leaves",
+    "node_lost",
+    "note_corruption",
+    "observe",
+    "place",
+    "preempt",
+    "progress",
+    "readings_of_nodes",
+    "reconcile_node",
+    "refresh_spares",
+    "reserve_nodes",
+    "stop_overdue",
+    "submit",
+    "sweep_hangs",
+    "vacate",
 ]  # fmt: skip
 
 

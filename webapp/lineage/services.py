@@ -14,6 +14,7 @@ from platform_core.units import plural
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.checkpoints import services as checkpoints
+from webapp.datasets import queries as datasets
 from webapp.events import services as events
 from webapp.events.services import Happening
 from webapp.lineage import items, letters, queries, withdrawal
@@ -94,6 +95,15 @@ def recall(actor: Actor, item: Item, reason: str, wish: Wish = Wish()) -> Recall
     recalls.tell(found, [*found.outcome, *done])
     found.refresh_from_db()
     return found
+
+
+def recall_shard(actor: Actor, snapshot_id: str, path: str, reason: str, wish: Wish = Wish()) -> list[Recall]:
+    """Recalls a version of a dataset for one of its files, and every other version that has the same file."""
+    reach(actor, Item(Kind.DATASET, snapshot_id))
+    row = datasets.snapshot(snapshot_id)
+    assert row is not None  # or `reach` would have refused
+    why = f"shard {path}: {reason.strip()}" if reason.strip() else ""
+    return [recall(actor, Item(Kind.DATASET, one.id), why, wish) for one in datasets.with_shard(row, path)]
 
 
 def lift(actor: Actor, recall_id: str) -> Recall:

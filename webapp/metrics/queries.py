@@ -27,6 +27,7 @@ __all__ = [
     "order_by_metric",
     "points",
     "reporting",
+    "silent_since",
     "summaries",
     "version",
     "with_metric",
@@ -177,3 +178,8 @@ def latest(subject: str, after: int = 0) -> Latest:
     [now] = version([subject])
     found = _collected(rows(_SINCE, {"subject": subject, "version": after}))
     return Latest({key: _columns(key, batch) for key, batch in found.items()}, now)
+
+
+def silent_since(before_ms: int) -> int:
+    """How many subjects have reported nothing since then."""
+    return Subject.objects.filter(changed_ms__lt=before_ms).count() if before_ms else 0

@@ -70,6 +70,11 @@ class CardIn(serializers.Serializer[Any]):
     licence = serializers.CharField(max_length=120, required=False, allow_blank=True)
     tags = serializers.ListField(child=serializers.CharField(max_length=60), required=False, max_length=50)
     listed = serializers.BooleanField(required=False, help_text="Other teams see it and may request access.")
+    follow_minutes = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        help_text="Minutes between looks for what has come to its source; 0: none.",
+    )
 
 
 class CardOut(serializers.Serializer[Any]):
@@ -80,6 +85,9 @@ class CardOut(serializers.Serializer[Any]):
     licence = serializers.CharField()
     tags = serializers.ListField(child=serializers.CharField())
     listed = serializers.BooleanField()
+    follow_minutes = serializers.IntegerField()
+    followed_ms = serializers.IntegerField(help_text="When its source was last looked at; 0: never.")
+    follow_error = serializers.CharField(help_text="Why the last look made no version.")
 
 
 class Datasets(APIView):

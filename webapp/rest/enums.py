@@ -17,6 +17,7 @@ from platform_core.storage import leftovers
 from platform_core.sweeps import states as sweep_states
 from webapp.accounts.models import Role
 from webapp.alerts.models import Channel
+from webapp.artifacts.queries import LIMITED_KINDS
 from webapp.artifacts.services import UPLOAD_KINDS
 from webapp.datasets.models import STATES as SNAPSHOT_STATES
 from webapp.deployments.delivery.planning import STRATEGIES
@@ -62,6 +63,7 @@ MetricDirection = list(retention_policy.Direction)
 MetricGoal = list(gates.Direction)
 LineageKind = list(Kind)
 LeftoverKind = list(leftovers.LeftoverKind)
+LimitedKind = list(LIMITED_KINDS)
 ResultsMeasurer = list(gates.Measurer)
 ResultsSource = ["server", "person"]
 RetrainingState = list(retraining.CycleState)

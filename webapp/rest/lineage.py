@@ -8,7 +8,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from platform_core.errors import TrainmasterError
 from platform_core.lineage.graph import Edge, Item, Kind, Tree
+from webapp.accounts.permissions import Actor
 from webapp.accounts.queries import actor_of
 from webapp.lineage import queries, services
 from webapp.lineage.items import Description
@@ -50,6 +52,10 @@ class LineageFamily(serializers.Serializer[Any]):
 class RecallIn(serializers.Serializer[Any]):
     kind = serializers.ChoiceField(choices=LineageKind)
     item = serializers.CharField(max_length=40, help_text="Id of the item that is bad.")
+    shard = serializers.CharField(
+        required=False, default="", max_length=1_000,
+        help_text="Path of the file that is bad, of a dataset: all its versions that have this file are recalled.",
+    )  # fmt: skip
     reason = serializers.CharField(max_length=services.LONGEST_REASON, help_text="What is wrong with it.")
     stop_jobs = serializers.BooleanField(default=True, help_text="Cancel jobs that are made from it.")
     withdraw = serializers.BooleanField(
@@ -117,7 +123,11 @@ class Recalls(APIView):
         body = sent(RecallIn, request)
         wish = services.Wish(body["stop_jobs"], body["withdraw"])
         item = Item(Kind(body["kind"]), body["item"])
-        row = services.recall(actor_of(request), item, body["reason"], wish)
+        actor, reason = actor_of(request), body["reason"]
+        if body["shard"]:
+            row = _recall_shard(actor, item, body["shard"], reason, wish)
+        else:
+            row = services.recall(actor, item, reason, wish)
         return Response(RecallOut(row).data, status=201)
 
 
@@ -137,6 +147,13 @@ class RecallDetail(APIView):
     def delete(self, request: Request, recall_id: str) -> Response:
         """Lift a recall: its items may be used again. Nothing that was stopped is started."""
         return Response(RecallOut(services.lift(actor_of(request), recall_id)).data)
+
+
+def _recall_shard(actor: Actor, item: Item, path: str, reason: str, wish: services.Wish) -> Recall:
+    if item.kind is not Kind.DATASET:
+        why = f"a {item.kind.value} has no shards; leave it out, or recall a dataset"
+        raise TrainmasterError("request_invalid", what="shard", why=why)
+    return services.recall_shard(actor, item.id, path, reason, wish)[0]
 
 
 def _items(found: queries.Family, tree: Tree) -> list[dict[str, Any]]:

@@ -8,11 +8,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from webapp.accounts.permissions import require
 from webapp.accounts.queries import actor_of
+from webapp.artifacts import services as artifact_services
 from webapp.rest.bodies import sent
-from webapp.rest.enums import LeftoverKind
+from webapp.rest.enums import LeftoverKind, LimitedKind
 from webapp.rest.openapi import listed
-from webapp.storage import queries, services
+from webapp.storage import queries, retention, services
 from webapp.storage.models import Damage, Leftover
 
 
@@ -20,6 +22,10 @@ class StoragePart(serializers.Serializer[Any]):
     kind = serializers.CharField(help_text="code, dataset, model, checkpoint, upload, run files or logs")
     bytes = serializers.IntegerField()
     items = serializers.IntegerField()
+    cold_bytes = serializers.IntegerField(help_text="Of these bytes, in the cold store.")
+    limit = serializers.IntegerField(
+        allow_null=True, help_text="Of this kind; null: the team has none of its own."
+    )
 
 
 class StorageDay(serializers.Serializer[Any]):
@@ -43,6 +49,32 @@ class StorageOut(serializers.Serializer[Any]):
     days_left = serializers.FloatField(
         allow_null=True, help_text="Until uploads are refused, if it goes on so."
     )
+
+    budget = serializers.IntegerField(
+        allow_null=True, help_text="Micro-dollars a month that the team means to spend; null: none is set."
+    )
+
+
+class StorageLimitIn(serializers.Serializer[Any]):
+    team = serializers.CharField()
+    kind = serializers.ChoiceField(choices=LimitedKind)
+    bytes = serializers.IntegerField(
+        min_value=0, max_value=2**60, allow_null=True, help_text="null: the settings alone decide."
+    )
+
+
+class StorageBudgetIn(serializers.Serializer[Any]):
+    team = serializers.CharField()
+    month_micro_dollars = serializers.IntegerField(
+        min_value=0, max_value=10**15, allow_null=True, help_text="null: no budget."
+    )
+
+
+class AgePolicyOut(serializers.Serializer[Any]):
+    what = serializers.CharField()
+    setting = serializers.CharField(help_text="By which an operator changes it.")
+    days = serializers.IntegerField(help_text="0: they are kept.")
+    due = serializers.IntegerField(help_text="Items that the next turns delete.")
 
 
 class LeftoverOut(serializers.ModelSerializer[Leftover]):
@@ -96,3 +128,29 @@ class OneLeftover(APIView):
         """Keep bytes from deletion, or let them go again after another time of grace."""
         row = services.keep(actor_of(request), leftover_id, sent(KeepIn, request)["kept"])
         return Response(LeftoverOut(row).data)
+
+
+class StorageLimits(APIView):
+    @extend_schema(request=StorageLimitIn, responses={200: StorageLimitIn})
+    def put(self, request: Request) -> Response:
+        """Set how much of a kind a team may keep in the store; beyond it uploads are refused, or new jobs."""
+        asked = sent(StorageLimitIn, request)
+        artifact_services.set_limit(actor_of(request), asked["team"], asked["kind"], asked["bytes"])
+        return Response(asked)
+
+
+class StorageBudgets(APIView):
+    @extend_schema(request=StorageBudgetIn, responses={200: StorageBudgetIn})
+    def put(self, request: Request) -> Response:
+        """Set what a team means to spend on the store a month: beyond it an alert fires."""
+        asked = sent(StorageBudgetIn, request)
+        services.set_budget(actor_of(request), asked["team"], asked["month_micro_dollars"])
+        return Response(asked)
+
+
+class AgePolicies(APIView):
+    @extend_schema(responses=listed(AgePolicyOut))
+    def get(self, request: Request) -> Response:
+        """List what is deleted for its age, and how much the next turns would delete."""
+        require(actor_of(request), "platform.manage")
+        return Response({"results": AgePolicyOut(retention.policies(), many=True).data})

@@ -35,7 +35,7 @@ def ready_on(node_ids: Collection[str]) -> dict[str, tuple[DeploymentWanted, ...
 def _orders(node: str, spare: SpareWanted) -> Iterator[DeploymentWanted]:
     spec = specification.restore(spare.spec)
     use = Use(spare.team, spec.project, spec.purpose)
-    copied = spec.dataset and not spec.mount_dataset
+    copied = spec.dataset and not spec.mount_dataset and not spec.stream_dataset
     if copied and (dataset := _named(lambda: datasets.reference_for(spec.dataset, use))):
         yield replace(delivery(dataset, node, (*spare.gang, node)), preheat=True)
     if spare.checkpoint and (checkpoint := _named(lambda: checkpoints.reference(spare.checkpoint))):

@@ -26,6 +26,7 @@ from platform_core.node.wanted import (
 from platform_core.units import SECOND_MS
 from webapp.accounts import queries as accounts
 from webapp.artifacts import queries as artifacts
+from webapp.artifacts import services as artifact_services
 from webapp.checkpoints import queries as checkpoints
 from webapp.datasets import queries as datasets
 from webapp.deployments import queries as deployments
@@ -78,6 +79,8 @@ def wanted_states(node_ids: Sequence[str]) -> list[Wanted]:
             for node in node_ids
         ]
         states = _with_profiles(states)
+        if settings.COLD_STORE_URL:
+            artifact_services.note_use({manifest for state in states for manifest in _manifests_in(state)})
     job_services.declare_unstartable(failures)
     return states
 
@@ -166,11 +169,16 @@ def _launch(node: str, member: MemberWanted, spec: JobSpec) -> Launch:
             "checkpoint_upload_url": f"{settings.STORE_URL}/checkpoint/{member.job_id}",
             "code": artifacts.reference(spec.code) if spec.code else None,
             "dataset": dataset,
-            "delivery": delivery(dataset, node, member.gang) if dataset and not spec.mount_dataset else None,
+            "delivery": delivery(dataset, node, member.gang) if dataset and _is_copied(spec) else None,
             "model": registry.files_of(member.team, spec.model) if spec.model else None,
             "resume": checkpoints.reference(checkpoint) if checkpoint else None,
         }
     )
+
+
+def _is_copied(spec: JobSpec) -> bool:
+    """Whether all of the dataset is on a node before the command starts."""
+    return not spec.mount_dataset and not spec.stream_dataset
 
 
 def _dataset(member: MemberWanted, spec: JobSpec) -> ArtifactReference:

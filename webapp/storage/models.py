@@ -11,10 +11,18 @@ class StoredDay(models.Model):
     day = models.PositiveIntegerField(help_text="days since 1970-01-01, UTC")
     bytes = models.BigIntegerField()
     items = models.BigIntegerField()
+    cold_bytes = models.BigIntegerField(default=0, help_text="of these bytes, in the cold store")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["team", "kind", "day"], name="one_figure_a_day")]
         indexes = [models.Index(fields=["day"], name="stored_by_day")]
+
+
+class StorageBudget(models.Model):
+    """What a team means to spend on the store a month."""
+
+    team = models.OneToOneField("accounts.Team", models.CASCADE, primary_key=True)
+    month_micro_dollars = models.BigIntegerField()
 
 
 class Leftover(models.Model):

@@ -1,4 +1,4 @@
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -11,7 +11,7 @@ from platform_core.storage.scrub import is_late
 from platform_core.units import DAY_MS
 from webapp.artifacts import queries as artifacts
 from webapp.base.identity import now_ms
-from webapp.storage.models import Damage, Leftover, StoredDay
+from webapp.storage.models import Damage, Leftover, StorageBudget, StoredDay
 
 TREND_DAYS = 28
 SHOWN_LEFTOVERS = 200
@@ -24,6 +24,8 @@ class Part:
     kind: str
     bytes: int
     items: int
+    cold_bytes: int  # of them, in the cold store
+    limit: int | None  # of this kind, where somebody has set one
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class TeamStorage:
     uploaded: int  # what counts against the limit
     limit: int
     days_left: float | None  # until uploads are refused, if it goes on so
+    budget: int | None  # micro-dollars a month
 
     @property
     def bytes(self) -> int:
@@ -43,7 +46,13 @@ class TeamStorage:
     @property
     def month_micro_dollars(self) -> int:
         """What it costs a month as it is now; 0 where nobody has set a price."""
-        return monthly(self.bytes, settings.STORAGE_PRICE)
+        cold = sum(part.cold_bytes for part in self.parts)
+        hot = monthly(self.bytes - cold, settings.STORAGE_PRICE)
+        return hot + monthly(cold, settings.COLD_STORAGE_PRICE)
+
+    @property
+    def is_over_budget(self) -> bool:
+        return self.budget is not None and self.month_micro_dollars > self.budget
 
 
 def teams(names: Iterable[str] | None) -> list[TeamStorage]:
@@ -55,19 +64,29 @@ def teams(names: Iterable[str] | None) -> list[TeamStorage]:
     by_team: dict[str, list[StoredDay]] = {}
     for row in rows:
         by_team.setdefault(row.team_id, []).append(row)
-    uploaded = artifacts.uploaded_bytes()
-    found = [_team(team, rows_of, uploaded.get(team, 0)) for team, rows_of in by_team.items()]
+    uploaded, limits = artifacts.uploaded_bytes(), artifacts.storage_limits(by_team)
+    budgets = dict(StorageBudget.objects.filter(team__in=by_team).values_list("team", "month_micro_dollars"))
+    found = [
+        _team(team, rows_of, uploaded.get(team, 0), limits.get(team, {}), budgets.get(team))
+        for team, rows_of in by_team.items()
+    ]
     return sorted(found, key=lambda one: (-one.bytes, one.team))
 
 
-def _team(team: str, rows: Sequence[StoredDay], uploaded: int) -> TeamStorage:
+def _team(
+    team: str, rows: Sequence[StoredDay], uploaded: int, limits: Mapping[str, int], budget: int | None
+) -> TeamStorage:
     days, uploads = _days(rows), _days([row for row in rows if row.kind in UPLOADED])
     newest = days[-1].number
-    parts = [Part(row.kind, row.bytes, row.items) for row in rows if row.day == newest and row.items]
+    parts = [
+        Part(row.kind, row.bytes, row.items, row.cold_bytes, limits.get(row.kind))
+        for row in rows
+        if row.day == newest and row.items
+    ]
     limit = settings.TEAM_UPLOAD_LIMIT_BYTES
     return TeamStorage(
         team, tuple(sorted(parts, key=lambda part: (-part.bytes, part.kind))), days, per_day(days), uploaded, limit,
-        days_left(uploaded, limit, per_day(uploads)),
+        days_left(uploaded, limit, per_day(uploads)), budget,
     )  # fmt: skip
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import transaction
 
 from platform_core.errors import TrainmasterError
 from platform_core.storage.leftovers import OLD_MS, LeftoverKind, is_due, is_leftover
-from platform_core.units import DAY_MS, format_bytes
+from platform_core.units import DAY_MS, format_bytes, format_micro_dollars
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
@@ -20,7 +21,10 @@ from webapp.base.identity import now_ms
 from webapp.events import services as events
 from webapp.experiments import queries as runs
 from webapp.jobs import queries as jobs
-from webapp.storage.models import Leftover, StoredDay
+from webapp.storage.models import Leftover, StorageBudget, StoredDay
+
+if TYPE_CHECKING:
+    from webapp.artifacts.models import Manifest
 
 log = logging.getLogger(__name__)
 
@@ -33,19 +37,27 @@ def account() -> None:
     """Sets what each team has of each kind today; what it has no more of is 0, so that the curve falls."""
     today = now_ms() // DAY_MS
     figures = {(team, kind): (size, items) for team, kind, size, items in _figures()}
+    cold = artifacts.stored_cold()
     with transaction.atomic():
         known = StoredDay.objects.filter(day__gte=today - 1).values_list("team", "kind")
         for key in set(known) - set(figures):
             figures[key] = (0, 0)
         rows = [
-            StoredDay(team_id=team, kind=kind, day=today, bytes=size, items=items)
+            StoredDay(
+                team_id=team,
+                kind=kind,
+                day=today,
+                bytes=size,
+                items=items,
+                cold_bytes=cold.get((team, kind), 0),
+            )
             for (team, kind), (size, items) in sorted(figures.items())
         ]
         StoredDay.objects.bulk_create(
             rows,
             update_conflicts=True,
             unique_fields=["team", "kind", "day"],
-            update_fields=["bytes", "items"],
+            update_fields=["bytes", "items", "cold_bytes"],
         )
         StoredDay.objects.filter(day__lt=today - KEPT_DAYS).delete()
 
@@ -66,7 +78,7 @@ def clean() -> int:
 
 def _find(now: int) -> None:
     uploads = artifacts.abandoned(now - OLD_MS[LeftoverKind.UPLOAD], AT_ONCE)
-    files = artifacts.unreferenced(DATA_KINDS, now - OLD_MS[LeftoverKind.FILES], AT_ONCE)
+    files = artifacts.unreferenced(DATA_KINDS, now - OLD_MS[LeftoverKind.FILES], AT_ONCE) + _old_bundles(now)
     teams = dict(
         sorted(((one, team) for one, team, _ in artifacts.teams_of(row.id for row in files)), reverse=True)
     )
@@ -89,10 +101,27 @@ def _find(now: int) -> None:
     Leftover.objects.bulk_create(found, ignore_conflicts=True)
 
 
+def _old_bundles(now: int) -> list[Manifest]:
+    """Code that no job has used for as long as the setting says."""
+    if not settings.BUNDLE_RETENTION_DAYS:
+        return []
+    before = now - settings.BUNDLE_RETENTION_DAYS * DAY_MS
+    rows = artifacts.unreferenced(("code",), before, AT_ONCE)
+    unused = jobs.unused_bundles([row.id for row in rows], before)
+    return [row for row in rows if row.id in unused]
+
+
 def _due(now: int, grace_ms: int) -> list[Leftover]:
     rows = Leftover.objects.filter(deleted_ms=None, found_ms__lte=now - grace_ms).order_by("found_ms", "id")
     rows = rows.filter(kept_by=None)[:AT_ONCE]
     return [row for row in rows if is_due(row.found_ms, row.kept_by_id is not None, grace_ms, now)]
+
+
+def _is_used_bundle(row: Leftover) -> bool:
+    """Whether a job has used the code since it was found. Jobs name it in their description, not by a reference."""
+    before = now_ms() - max(1, settings.BUNDLE_RETENTION_DAYS) * DAY_MS
+    found = artifacts.find(row.item)
+    return found is not None and found.kind == "code" and not jobs.unused_bundles([row.item], before)
 
 
 def _delete(row: Leftover) -> bool:
@@ -101,7 +130,7 @@ def _delete(row: Leftover) -> bool:
         if row.kind == LeftoverKind.UPLOAD:
             deleted = artifact_services.discard_upload(row.item, row.bytes)
         else:
-            deleted = artifact_services.discard_files(row.item)
+            deleted = not _is_used_bundle(row) and artifact_services.discard_files(row.item)
     except TrainmasterError as error:
         log.warning("left-over %s stays for now: %s", row.item, error)
         return False
@@ -136,3 +165,15 @@ def keep(actor: Actor, leftover_id: int, kept: bool) -> Leftover:
         cause=row.name,
     )  # fmt: skip
     return row
+
+
+@transaction.atomic
+def set_budget(actor: Actor, team: str, month_micro_dollars: int | None) -> None:
+    """What the team means to spend on the store a month; beyond it an alert fires. None: nothing."""
+    permissions.require(actor, "storage.limit", team)
+    accounts.team(team)
+    StorageBudget.objects.filter(team=team).delete()
+    if month_micro_dollars is not None:
+        StorageBudget.objects.create(team_id=team, month_micro_dollars=month_micro_dollars)
+    amount = "none" if month_micro_dollars is None else f"{format_micro_dollars(month_micro_dollars)} a month"
+    events.record("StorageBudgetChanged", f"storage:{team}", actor=actor.name, team=team, cause=amount)

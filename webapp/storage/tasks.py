@@ -1,6 +1,6 @@
 from celery import shared_task
 
-from webapp.storage import mending, services
+from webapp.storage import mending, retention, services, tiers
 from webapp.storage import scrub as scrubbing
 
 
@@ -19,3 +19,13 @@ def scrub() -> None:
     mending.recheck()
     scrubbing.scrub()
     mending.ask()
+
+
+@shared_task(name="storage.move")
+def move() -> None:
+    tiers.move()
+
+
+@shared_task(name="storage.retain")
+def retain() -> None:
+    retention.retain()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import click
 
@@ -114,6 +115,19 @@ def register(
         return
     click.echo(snapshot.id)
     click.echo(f"Version {snapshot.version} of {name} is being registered.", err=True)
+
+
+@dataset.command()
+@click.argument("name")
+@click.option("--team", default="", help="Team that owns it; not needed if you are in one team only.")
+@click.option("--every", type=int, required=True, metavar="MINUTES", help="Between two looks; 0: stop.")
+def follow(name: str, team: str, every: int) -> None:
+    """Look at the source of the dataset NAME every so many minutes; what has come makes its next snapshot."""
+    with connect() as client:
+        team = client.only_team(team)
+        address = f"teams/{quote(team, safe='')}/datasets/{quote(name, safe='')}"
+        client.call("PATCH", address, json={"follow_minutes": every})
+    click.echo(f"{name} is followed every {every} minutes." if every else f"{name} is not followed any more.")
 
 
 @dataset.command()

@@ -52,12 +52,13 @@ def show(item: str, as_json: bool) -> None:
 @lineage.command(help=f"Recall ITEM and all that came of it.\n\n    {ITEM_HELP}")
 @click.argument("item")
 @click.option("--reason", default="", help="What is wrong with it.")
+@click.option("--shard", default="", help="Path of the bad file: all versions of the dataset that have it.")
 @click.option("--keep-jobs", is_flag=True, help="Do not cancel jobs that are made from it.")
 @click.option("--keep-services", is_flag=True, help="Do not take back deployments and endpoints.")
 @click.option("--dry-run", is_flag=True, help="Only list what it would reach.")
 @output.options
 def recall(
-    item: str, reason: str, keep_jobs: bool, keep_services: bool, dry_run: bool, as_json: bool
+    item: str, reason: str, shard: str, keep_jobs: bool, keep_services: bool, dry_run: bool, as_json: bool
 ) -> None:
     kind, item_id = _item(item)
     if not dry_run and not reason.strip():
@@ -66,7 +67,12 @@ def recall(
         if dry_run:
             body: Any = client.call("POST", "recalls/preview", json={"kind": kind, "item": item_id})
         else:
-            wish = {"reason": reason, "stop_jobs": not keep_jobs, "withdraw": not keep_services}
+            wish: dict[str, Any] = {
+                "reason": reason,
+                "stop_jobs": not keep_jobs,
+                "withdraw": not keep_services,
+            }
+            wish |= {"shard": shard} if shard else {}
             body = client.call("POST", "recalls", json={"kind": kind, "item": item_id, **wish})
     if as_json:
         output.dump_json(body)

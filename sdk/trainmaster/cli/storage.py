@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
 
-from platform_core.units import format_bytes, format_micro_dollars
+from platform_core.units import format_bytes, format_micro_dollars, parse_bytes
 from trainmaster.cli import output
 from trainmaster.cli.session import connect
 
@@ -85,6 +86,52 @@ def keep(leftover: int, release: bool) -> None:
     with connect() as client:
         body: Any = client.call("PATCH", f"storage/leftovers/{leftover}", json={"kept": not release})
     click.echo(f"{body['name']} is not kept any more." if release else f"{body['name']} is kept.")
+
+
+@storage.command()
+@click.argument("team")
+@click.argument("kind", type=click.Choice(["code", "dataset", "model", "checkpoint", "run files"]))
+@click.argument("size")
+def limit(team: str, kind: str, size: str) -> None:
+    """Set how much of KIND the TEAM may keep, such as 2TiB; none: as the settings say."""
+    most = None if size == "none" else _read(parse_bytes, size)
+    with connect() as client:
+        client.call("PUT", "storage/limits", json={"team": team, "kind": kind, "bytes": most})
+    click.echo(f"{team}: {kind} {'without a limit of its own' if most is None else format_bytes(most)}.")
+
+
+@storage.command()
+@click.argument("team")
+@click.argument("dollars")
+def budget(team: str, dollars: str) -> None:
+    """Set what the TEAM means to spend on the store a month, in DOLLARS; none: nothing."""
+    amount = None if dollars == "none" else _read(lambda text: round(float(text) * 1e6), dollars)
+    with connect() as client:
+        client.call("PUT", "storage/budgets", json={"team": team, "month_micro_dollars": amount})
+    click.echo(f"{team}: {'no budget' if amount is None else format_micro_dollars(amount) + ' a month'}.")
+
+
+@storage.command()
+@output.options
+def retention(as_json: bool) -> None:
+    """List what is deleted for its age, and how much the next turns would delete."""
+    with connect() as client:
+        body: Any = client.call("GET", "storage/retention")
+    if as_json:
+        output.dump_json(body["results"])
+        return
+    rows = [
+        (one["what"], f"{one['days']} days" if one["days"] else "kept", one["due"], one["setting"])
+        for one in body["results"]
+    ]
+    output.table(("WHAT", "DELETED AFTER", "DUE", "SETTING"), rows, empty="Nothing is deleted for its age.")
+
+
+def _read(read: Callable[[str], int], text: str) -> int:
+    try:
+        return read(text)
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def _signed(size: float) -> str:

@@ -12,6 +12,7 @@ docs/how-to/load-data.md describes it.
 from trainmaster.data.loader import DataLoader
 from trainmaster.data.quarantine import NeedsReview, Quarantine, SetAside, ShardUnreadable
 from trainmaster.data.sources import Files, JsonLines, Source, TokenBins
+from trainmaster.data.stream import wait_for, write_index
 from trainmaster.data.tables import Parquet
 from trainmaster.data.tar import Tar
 
@@ -27,4 +28,6 @@ __all__ = [
     "Source",
     "Tar",
     "TokenBins",
+    "wait_for",
+    "write_index",
 ]

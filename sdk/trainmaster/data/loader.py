@@ -11,6 +11,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from typing import Any, Literal
 
 from platform_core.loading.order import LastBatch, Order, Span
+from platform_core.loading.shards import ShardOrder
 from trainmaster import feeds
 from trainmaster.checkpoints import collective
 from trainmaster.console import Console
@@ -18,6 +19,7 @@ from trainmaster.data.quarantine import NeedsReview, Quarantine, Register, SetAs
 from trainmaster.data.reading import Batch, Reader, begin_process, default_collate, read_in_process
 from trainmaster.data.review import Review
 from trainmaster.data.sources import Source
+from trainmaster.data.stream import Ahead, stream
 from trainmaster.environment import job_environment
 
 _BATCHES_A_WORKER = 2  # read ahead, as torch's prefetch_factor
@@ -49,11 +51,14 @@ class DataLoader:
         rank: int | None = None,
         world_size: int | None = None,
         quarantine: Quarantine | None = None,
+        shards_at_once: int | None = None,
     ) -> None:
         """`global_batch` is of all ranks together. `decode` is called with each sample, `collate` with a list of them.
 
         `workers` threads, or processes, read `prefetch` batches ahead (2 a worker); 0 reads when the loop asks.
         `last`: an epoch's last batch is filled from the next epoch, or kept smaller, as for an evaluation.
+        `shards_at_once`: how many shards are shuffled together, one such group after the other; by default all are, and
+        those of a dataset that is streamed in groups of 8. 0: all.
         """
         environment = job_environment()
         distributed = rank is None and collective.active()
@@ -69,7 +74,11 @@ class DataLoader:
         if distributed:
             _agree(len(source))
         chosen = seed if seed is not None else environment.seed
-        self.order = Order(len(source), chosen or 0, shuffle)
+        its = stream()
+        if shards_at_once is None and its is not None:
+            shards_at_once = getattr(source, "shards_at_once", 0)
+        self.order = _order(source, chosen or 0, shuffle, shards_at_once or 0)
+        self._ahead_of = Ahead(its, source, f"rank-{self.rank}-{name}") if its is not None else None
         self.global_batch, self._last = global_batch, LastBatch(last)
         self._reader = Reader(source, decode, collate or default_collate(), limits, review.filter())
         self._workers, self._processes = workers, processes
@@ -114,12 +123,13 @@ class DataLoader:
 
     def state_dict(self) -> dict[str, Any]:
         order = self.order
-        return {
+        state = {
             "position": self._position,
             "samples": order.samples,
             "seed": order.seed,
             "shuffle": order.shuffle,
         }
+        return {**state, "shards_at_once": order.at_once} if isinstance(order, ShardOrder) else state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on at that position, in the order that it belongs to. ValueError if the source has other samples."""
@@ -128,7 +138,8 @@ class DataLoader:
                 f"The position is one among {state['samples']:,} samples, and the source has {self.order.samples:,}; "
                 "give the loader the data that the training began with, or begin without resuming."
             )
-        self.order = Order(int(state["samples"]), int(state["seed"]), bool(state["shuffle"]))
+        at_once = int(state.get("shards_at_once", 0))
+        self.order = _order(self._reader.source, int(state["seed"]), bool(state["shuffle"]), at_once)
         self._position = int(state["position"])
         self._planned.clear()
         self._loads += 1
@@ -145,6 +156,7 @@ class DataLoader:
             self._read_ahead()
         else:
             span, indices = self._plan(self._position)
+            self._ask(span.stop)
             batch = self._reader.read(indices)
             self._position = span.stop
         if batch.set_aside:
@@ -163,8 +175,13 @@ class DataLoader:
         position = self._ahead[-1][0].stop if self._ahead else self._position
         while len(self._ahead) < self._depth:
             span, indices = self._plan(position)
+            self._ask(span.stop)
             self._ahead.append((span, executor.submit(read, indices)))
             position = span.stop
+
+    def _ask(self, planned: int) -> None:
+        if self._ahead_of is not None and isinstance(self.order, ShardOrder):
+            self._ahead_of.tell(self.order, self._position, planned - 1)
 
     def _plan(self, position: int) -> tuple[Span, list[int]]:
         """The batch at this position, and this rank's samples of it. The order is asked for many batches at once."""
@@ -203,6 +220,17 @@ class DataLoader:
         if found:
             feeds.set_aside(len(found))
             self._register.add(found)
+
+
+def _order(source: Any, seed: int, shuffle: bool, at_once: int) -> Order:
+    if not at_once:
+        return Order(len(source), seed, shuffle)
+    ends = getattr(source, "ends", None)
+    if ends is None:
+        raise ValueError(
+            f"shards_at_once is {at_once}, and a {type(source).__name__} has no shards; leave it out."
+        )
+    return ShardOrder(len(source), seed, shuffle, ends, at_once)
 
 
 def _check(samples: int, global_batch: int, rank: int, world_size: int, workers: int) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
+from platform_core.loading.shards import AT_ONCE
 from trainmaster.data.quarantine import SetAside, ShardUnreadable
+from trainmaster.data.stream import Stream, stream, wait_for
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,13 +24,15 @@ Paths = str | Path | Iterable[str | Path]
 _SCAN_BYTES = 16 << 20
 _ATTEMPTS, _PAUSE_SECONDS = 3, 0.1  # to open a shard
 _NEWLINE = 10
+_MOST_INDICES, _MOST_MAPS = 256, 2 * AT_ONCE  # of a dataset that is streamed
 
 
 class Source(Protocol):
     """A map-style dataset of torch is one. `__getitem__` may raise ShardUnreadable; any other error is of the sample.
 
     Optional: `__getitems__(indices)` reads many at once, `unreadable` lists shards that could not be opened,
-    `shard_of(index)` names the shard of a sample.
+    `shard_of(index)` names the shard of a sample, `shards()` gives each with its number of samples, `ends` the samples
+    up to the end of each.
     """
 
     def __len__(self) -> int: ...
@@ -36,15 +41,27 @@ class Source(Protocol):
 
 
 class Shards:
-    """Files that are indexed when the source is made. One that cannot be indexed after retries is set aside."""
+    """Files that are indexed when the source is made. One that cannot be indexed after retries is set aside.
+
+    Of a dataset that is streamed, a shard whose number of samples is known is indexed when it is read first.
+    """
+
+    shards_at_once = AT_ONCE
 
     def __init__(self, paths: Paths) -> None:
         self._paths: list[str] = []
         self._ends: list[int] = []  # samples up to the end of each shard
+        self._indices: dict[int, Any] = {}  # of each shard, what finds its samples
         self.unreadable: list[SetAside] = []
+        its = stream()
+        known = its.samples() if its is not None else {}
         for path in paths_of(paths):
             try:
-                count = opened(lambda path=path: self._index(path))  # type: ignore[misc]
+                count = known.get(its.name_of(path)) if its is not None else None
+                if count is None and its is not None:
+                    count = self._count(its, path)
+                if count is None:
+                    count, self._indices[len(self._paths)] = opened(lambda path=path: self._index(path))  # type: ignore[misc]
             except Exception as error:  # of a library that reads the format
                 self.unreadable.append(SetAside(None, path, f"{type(error).__name__}: {error}"))
                 continue
@@ -54,23 +71,53 @@ class Shards:
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        return np.array(self._ends, np.int64)
+
+    def shards(self) -> Iterator[tuple[str, int]]:
+        """Each with its number of samples."""
+        return zip(self._paths, np.diff(self.ends, prepend=0).tolist(), strict=True)
+
     def shard_of(self, index: int) -> str:
         return self._paths[self._place(index)[0]]
 
-    def _index(self, path: str) -> int:
-        """The number of samples of this shard; keeps what is needed to find them."""
+    def _index(self, path: str) -> tuple[int, Any]:
+        """The number of samples of this shard, and what is needed to find them."""
         raise NotImplementedError
+
+    def _count(self, its: Stream, path: str) -> int | None:
+        """The number of samples of a shard that is not here yet; None where nobody knows."""
+        its.wait(path)
+        return None
+
+    def _index_of(self, shard: int) -> Any:
+        index = self._indices.get(shard)
+        if index is None:
+            path = self._paths[shard]
+            wait_for(path)
+            count, index = opened(lambda: self._index(path))
+            expected = self._ends[shard] - (self._ends[shard - 1] if shard else 0)
+            if count != expected:
+                reason = f"it has {count:,} samples, and {expected:,} by the index of the dataset; write the index anew"
+                raise ShardUnreadable(path, reason)
+            while len(self._indices) >= _MOST_INDICES:  # those of shards that may be gone
+                self._indices.pop(next(iter(self._indices)), None)
+            self._indices[shard] = index
+        return index
 
     def _place(self, index: int) -> tuple[int, int]:
         """The number of the shard, and the sample within it."""
         if not 0 <= index < len(self):
             raise IndexError(f"sample {index} of {len(self)}")
-        shard = int(np.searchsorted(self._ends, index, side="right"))
+        shard = bisect_right(self._ends, index)
         return shard, index - (self._ends[shard - 1] if shard else 0)
 
 
 class Files:
     """A file a sample, as bytes."""
+
+    shards_at_once = 1024  # each is a shard of one sample
 
     def __init__(self, paths: Paths) -> None:
         self.paths = paths_of(paths)
@@ -78,18 +125,22 @@ class Files:
     def __len__(self) -> int:
         return len(self.paths)
 
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        return np.arange(1, len(self.paths) + 1)
+
+    def shards(self) -> Iterator[tuple[str, int]]:
+        return ((path, 1) for path in self.paths)
+
     def __getitem__(self, index: int) -> bytes:
-        return Path(self.paths[index]).read_bytes()
+        return wait_for(self.paths[index]).read_bytes()
 
 
 class JsonLines(Shards):
     """A line a sample, as bytes; `decode=json.loads` makes a value of it. Empty lines are no samples."""
 
-    def __init__(self, paths: Paths) -> None:
-        self._lines: list[NDArray[np.int64]] = []  # begin and end of each line, by shard
-        super().__init__(paths)
-
-    def _index(self, path: str) -> int:
+    def _index(self, path: str) -> tuple[int, NDArray[np.int64]]:
+        """Begin and end of each line."""
         ends: list[NDArray[np.int64]] = []
         size = 0
         with open(path, "rb") as file:
@@ -98,13 +149,12 @@ class JsonLines(Shards):
                 size += len(chunk)
         stops = np.concatenate([*ends, np.array([size])]).astype(np.int64)
         starts = np.concatenate([np.zeros(1, np.int64), stops[:-1] + 1])
-        lines = np.stack([starts, stops], axis=1)
-        self._lines.append(lines[stops > starts])
-        return len(self._lines[-1])
+        lines = np.stack([starts, stops], axis=1)[stops > starts]
+        return len(lines), lines
 
     def __getitem__(self, index: int) -> bytes:
         shard, line = self._place(index)
-        start, stop = self._lines[shard][line]
+        start, stop = self._index_of(shard)[line]
         return read_part(self._paths[shard], int(start), int(stop - start))
 
 
@@ -116,9 +166,15 @@ class TokenBins(Shards):
         self._maps: dict[str, NDArray[Any]] = {}
         super().__init__(paths)
 
-    def _index(self, path: str) -> int:
-        tokens = os.path.getsize(path) // self._dtype.itemsize
-        return max(0, (tokens - 1) // self._length)
+    def _index(self, path: str) -> tuple[int, None]:
+        return self._samples_in(os.path.getsize(path)), None
+
+    def _count(self, its: Stream, path: str) -> int | None:
+        size = its.size(path)
+        return self._samples_in(size) if size is not None else None
+
+    def _samples_in(self, size: int) -> int:
+        return max(0, (size // self._dtype.itemsize - 1) // self._length)
 
     def __getitem__(self, index: int) -> NDArray[np.int64]:
         shard, sample = self._place(index)
@@ -126,12 +182,19 @@ class TokenBins(Shards):
         return self._map(self._paths[shard])[start : start + self._length + 1].astype(np.int64)
 
     def _map(self, path: str) -> NDArray[Any]:
-        if path not in self._maps:
+        mapped = self._maps.get(path)
+        if mapped is None:
+            wait_for(path)
             try:
-                self._maps[path] = np.memmap(path, self._dtype, "r")
+                mapped = np.memmap(path, self._dtype, "r")
             except (OSError, ValueError) as error:
                 raise ShardUnreadable(path, str(error)) from error
-        return self._maps[path]
+            while (
+                stream() is not None and len(self._maps) >= _MOST_MAPS
+            ):  # a map keeps the disk of a deleted file
+                self._maps.pop(next(iter(self._maps)), None)
+            self._maps[path] = mapped
+        return mapped
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_maps": {}}  # a process maps for itself
@@ -139,6 +202,7 @@ class TokenBins(Shards):
 
 def read_part(path: str, offset: int, size: int) -> bytes:
     """Bytes of a shard; ShardUnreadable where it cannot be opened or ends before them."""
+    wait_for(path)
     try:
         file = os.open(path, os.O_RDONLY)
         try:
@@ -171,6 +235,8 @@ def paths_of(pattern: Paths) -> list[str]:
     if not isinstance(pattern, str | Path):
         return [str(path) for path in pattern]
     path = Path(pattern)
+    if (its := stream()) is not None and (found := its.matching(path)):
+        return found
     if path.exists() or not any(letter in str(pattern) for letter in "*?["):
         return [str(path)]
     root = Path(path.anchor or ".")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from trainmaster.data.quarantine import ShardUnreadable
 from trainmaster.data.sources import Paths, Shards
+from trainmaster.data.stream import wait_for
 
 
 class Parquet(Shards):
@@ -21,7 +23,6 @@ class Parquet(Shards):
 
     def __init__(self, paths: Paths, columns: Sequence[str] | None = None, groups: int = 16) -> None:
         self._columns, self._most = list(columns) if columns is not None else None, groups
-        self._group_ends: list[list[int]] = []  # rows up to the end of each row group, by shard
         self._forget()
         super().__init__(paths)
 
@@ -29,18 +30,18 @@ class Parquet(Shards):
         self._read: OrderedDict[tuple[int, int], Any] = OrderedDict()
         self._lock = threading.Lock()
 
-    def _index(self, path: str) -> int:
+    def _index(self, path: str) -> tuple[int, list[int]]:
+        """Rows up to the end of each row group."""
         from pyarrow import parquet
 
         metadata = parquet.read_metadata(path)
         rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-        self._group_ends.append(np.cumsum(rows).tolist())
-        return int(metadata.num_rows)
+        return int(metadata.num_rows), np.cumsum(rows).tolist()
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         shard, row = self._place(index)
-        ends = self._group_ends[shard]
-        group = int(np.searchsorted(ends, row, side="right"))
+        ends = self._index_of(shard)
+        group = bisect_right(ends, row)
         table = self._group(shard, group)
         return dict(table.slice(row - (ends[group - 1] if group else 0), 1).to_pylist()[0])
 
@@ -52,6 +53,7 @@ class Parquet(Shards):
                 self._read.move_to_end((shard, group))
                 return self._read[shard, group]
         path = self._paths[shard]
+        wait_for(path)
         try:
             with parquet.ParquetFile(path) as file:
                 table = file.read_row_group(group, columns=self._columns)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import tarfile
 
-from trainmaster.data.sources import Paths, Shards, read_part
+from trainmaster.data.sources import Shards, read_part
 
 
 class Tar(Shards):
     """A sample is a dict: `__key__`, and the bytes of each member by its extension. No compressed tar files."""
 
-    def __init__(self, paths: Paths) -> None:
-        self._samples: list[list[tuple[str, tuple[tuple[str, int, int], ...]]]] = []  # by shard
-        super().__init__(paths)
-
-    def _index(self, path: str) -> int:
+    def _index(self, path: str) -> tuple[int, list[tuple[str, tuple[tuple[str, int, int], ...]]]]:
+        """The key of each sample, and extension, offset and size of its members."""
         samples: list[tuple[str, list[tuple[str, int, int]]]] = []
         with tarfile.open(path, "r:") as tar:
             for member in tar:
@@ -26,12 +23,11 @@ class Tar(Shards):
                 if not samples or samples[-1][0] != key:
                     samples.append((key, []))
                 samples[-1][1].append((extension, member.offset_data, member.size))
-        self._samples.append([(key, tuple(members)) for key, members in samples])
-        return len(samples)
+        return len(samples), [(key, tuple(members)) for key, members in samples]
 
     def __getitem__(self, index: int) -> dict[str, str | bytes]:
         shard, number = self._place(index)
-        key, members = self._samples[shard][number]
+        key, members = self._index_of(shard)[number]
         path = self._paths[shard]
         parts = {extension: read_part(path, offset, size) for extension, offset, size in members}
         return {"__key__": key, **parts}

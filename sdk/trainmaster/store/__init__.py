@@ -1,4 +1,4 @@
-"""Stores of bytes named by URL: `file://` and `s3://` to read and write, `http(s)://` to read."""
+"""Stores of bytes named by URL: `file://`, `s3://` and `gs://` to read and write, `http(s)://` to read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Entry", "Store", "open_store", "shown"]
 
 
 def open_store(url: str, silence: float = SILENCE_SECONDS, attempts: int = 3) -> Store:
-    """The store at this URL; nothing is contacted yet. boto3 (an extra) is imported only for s3://.
+    """The store at this URL; nothing is contacted yet. boto3 (an extra) is imported only for s3:// and gs://.
 
     A call fails after so many seconds without a byte; those to S3 are tried so often when the server is busy.
     """
@@ -19,11 +19,11 @@ def open_store(url: str, silence: float = SILENCE_SECONDS, attempts: int = 3) ->
         from trainmaster.store.file import FileStore
 
         return FileStore(url)
-    if scheme == "s3":
+    if scheme in ("s3", "gs"):
         try:
             from trainmaster.store.s3 import S3Store
         except ModuleNotFoundError as error:
-            why = "reading s3:// needs boto3; install trainmaster[agent]"
+            why = f"reading {scheme}:// needs boto3; install trainmaster[agent]"
             raise TrainmasterError("request_invalid", what=shown(url), why=why) from error
         return S3Store(url, silence, attempts)
     from trainmaster.store.http import HttpStore

@@ -23,7 +23,7 @@ def parse(url: str) -> Address:
         path = unquote(split.path, errors="strict")
         parts = _parts(split.scheme, path)
         host = _host(split.scheme, split.netloc, path)
-        if split.scheme in ("file", "s3") and (split.query or split.fragment):
+        if split.scheme in ("file", "s3", "gs") and (split.query or split.fragment):
             raise ValueError("a name with ? or # is written with %3F or %23")
     except ValueError as error:  # a UnicodeDecodeError is one, too
         known = _without_secrets(url)
@@ -36,7 +36,7 @@ def _host(scheme: str, host: str, path: str) -> str:
         if host not in ("", "localhost") or not path.startswith("/"):
             raise ValueError("a file URL has three slashes and an absolute path, as in file:///srv/store")
         return ""
-    if scheme == "s3":
+    if scheme in ("s3", "gs"):
         if not host:
             raise ValueError("the bucket is missing")
         if not _BUCKET.fullmatch(host):
@@ -45,7 +45,7 @@ def _host(scheme: str, host: str, path: str) -> str:
     if scheme in ("http", "https"):
         person, at, server = host.rpartition("@")
         return person + at + server.lower()
-    raise ValueError("a store begins with file://, s3://, http:// or https://")
+    raise ValueError("a store begins with file://, s3://, gs://, http:// or https://")
 
 
 def _parts(scheme: str, path: str) -> tuple[str, ...]:

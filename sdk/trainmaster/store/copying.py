@@ -149,7 +149,7 @@ def fetch(
     etags: Mapping[str, str] = {},
     only: Collection[str] | None = None,
 ) -> None:
-    """The files of the manifest, or `only` these, into the folder `dest`, every chunk checked before its file appears.
+    """All files of the manifest, or `only` these, into the folder `dest`, every chunk checked before its file appears.
 
     Files that are there with the right digest are kept, so a second call after a failure goes on. `on_bytes`
     is called from several threads with the bytes just verified and may raise to stop. `etags` by path: what was

@@ -1,7 +1,8 @@
 """A bucket, or a prefix of one, as a store.
 
 Credentials, region and endpoint come from where boto3 looks for them (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL,
-profiles, instance roles); Trainmaster has no settings of its own for them.
+profiles, instance roles); Trainmaster has no settings of its own for them. A bucket of Google Cloud Storage, gs://, is
+asked by its S3-compatible interface with HMAC keys, which are in GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from platform_core.errors import TrainmasterError
+from trainmaster.environment import google_environment
 from trainmaster.store.address import parse
 from trainmaster.store.port import BLOCK, SILENCE_SECONDS, Entry, changed, checked, unavailable, whole
 
@@ -40,6 +42,20 @@ def _session() -> boto3.session.Session:
     return boto3.session.Session()
 
 
+def _place_of(scheme: str) -> dict[str, Any]:
+    """Where boto3 is to ask and with which keys, if not where it looks by itself."""
+    if scheme != "gs":
+        return {}
+    google = google_environment()
+    if not google.key or not google.secret:
+        why = "GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY are not both set; they are an HMAC key of a service account"
+        raise TrainmasterError("request_invalid", what="reading gs://", why=why)
+    return {
+        "endpoint_url": google.endpoint, "region_name": "auto",
+        "aws_access_key_id": google.key, "aws_secret_access_key": google.secret,
+    }  # fmt: skip
+
+
 class S3Store:
     """Keeps the promises of `Store`: an object appears when its upload completes, a failed one is aborted.
 
@@ -53,12 +69,19 @@ class S3Store:
         self.url = url.rstrip("/")
         self._bucket = address.host
         self._prefix = address.path
+        self._scheme = address.scheme
+        # Google knows none of the checksums that boto3 adds by itself.
+        sums: Any = {
+            "request_checksum_calculation": "when_required",
+            "response_checksum_validation": "when_required",
+        }
         config = Config(
+            **(sums if address.scheme == "gs" else {}),
             retries={"mode": "standard", "total_max_attempts": attempts},
             connect_timeout=min(5, silence), read_timeout=silence, max_pool_connections=32,
         )  # fmt: skip
         with _clear_errors(self.url), _SESSION_LOCK:
-            self._client: S3Client = _session().client("s3", config=config)
+            self._client: S3Client = _session().client("s3", config=config, **_place_of(address.scheme))
 
     def read_range(self, path: str, offset: int, size: int, etag: str = "") -> bytes:
         return b"".join(self.stream_range(path, offset, size, etag))
@@ -148,7 +171,7 @@ class S3Store:
         return f"{self._prefix}/{checked(path)}" if self._prefix else checked(path)
 
     def _shown(self, key: str) -> str:
-        return f"s3://{self._bucket}/{key}"
+        return f"{self._scheme}://{self._bucket}/{key}"
 
 
 class _Reader:

@@ -320,3 +320,18 @@ def test_every_field_reaches_the_node_or_is_only_for_the_platform():
         "git", "purpose", "tags", "experiment", "node_labels", "tolerations", "max_racks", "excluded_nodes",
     }  # fmt: skip
     assert {field.name for field in fields(JobSpec)} - reaches == only_for_the_platform
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({}, "stream_dataset is set although no dataset is given"),
+        ({"dataset": "ds-1", "purpose": "train", "mount_dataset": True}, "is set beside mount_dataset"),
+    ],
+)
+def test_a_dataset_is_streamed_where_there_is_one_that_is_copied(
+    given: dict[str, object], sentence: str
+) -> None:
+    with pytest.raises(SpecError, match=sentence):
+        parse({**MINIMAL, **given, "stream_dataset": True})
+    assert parse({**MINIMAL, "dataset": "ds-1", "purpose": "train", "stream_dataset": True}).stream_dataset

@@ -9,7 +9,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from platform_core.errors import TrainmasterError
-from tests.support.s3 import s3, s3_client, s3_server
+from tests.support.s3 import gs, s3, s3_client, s3_server
 from tests.webapp.conftest import Cast
 from tests.webapp.datasets.registering import run
 from tests.webapp.jobs.conftest import SPEC, cluster, tick
@@ -17,12 +17,12 @@ from tests.webapp.world import _manifest
 from trainmaster.store import open_store
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
-from webapp.datasets import queries, registration, services
-from webapp.datasets.models import DatasetSnapshot, SourceFile
+from webapp.datasets import following, queries, registration, services
+from webapp.datasets.models import Dataset, DatasetSnapshot, SourceFile
 from webapp.nodes.models import Node
 from webapp.rpc.wanted import wanted_states
 
-__all__ = ["cluster", "s3", "s3_client", "s3_server"]
+__all__ = ["cluster", "gs", "s3", "s3_client", "s3_server"]
 
 
 @pytest.fixture
@@ -51,7 +51,11 @@ def test_files_stay_where_they_lie_and_make_a_manifest(cast: Cast, prefix: Path)
     assert not row.sources.exclude(part=None).exists()
 
 
-def test_an_s3_prefix_is_pinned_by_its_etags(cast: Cast, s3: str, settings: Any) -> None:
+@pytest.mark.parametrize("kind", ["s3", "gs"])
+def test_a_prefix_of_a_bucket_is_pinned_by_its_etags(
+    cast: Cast, kind: str, settings: Any, request: pytest.FixtureRequest
+) -> None:
+    s3 = request.getfixturevalue(kind)
     settings.SOURCE_PREFIXES = [s3]
     store = open_store(s3)
     for name in ("a.bin", "b/c.bin"):
@@ -204,3 +208,62 @@ def test_a_job_reads_it_where_it_lies_and_an_upload_is_copied(
     assert "it lies in the platform's store" in problem["sentence"]
     without = client.post("/api/v1/training-jobs", {**SPEC, "mount_dataset": True}, format="json")
     assert "is set although no dataset is given" in str(without.json()["problems"])
+
+
+def test_a_streamed_dataset_is_not_delivered_before_the_start(
+    cast: Cast, prefix: Path, api: Callable[..., APIClient], cluster: list[Node]
+) -> None:
+    row = run(register(cast, prefix))
+    client = api(cast.owner)
+    asked = {**SPEC, "num_gpus": 1, "purpose": "train", "stream_dataset": True, "dataset": row.id}
+    assert client.post("/api/v1/training-jobs", asked, format="json").status_code == 201
+    tick()
+    (launch,) = [
+        attempt.launch
+        for state in wanted_states([node.id for node in cluster])
+        for attempt in state.attempts
+        if attempt.launch
+    ]
+    assert launch.stream_dataset
+    assert launch.delivery is None
+    assert launch.dataset == artifacts.reference(str(row.manifest_id))
+
+
+def test_a_source_that_grows_is_followed(cast: Cast, prefix: Path) -> None:
+    owner = actor_of(cast.owner)
+    first = run(register(cast, prefix.as_uri()))
+    assert following.follow_all() == 0
+    with pytest.raises(TrainmasterError, match="it must be 0 or 5 to 10080"):
+        services.describe(owner, "vision", first.name, follow_minutes=1)
+    services.describe(owner, "vision", first.name, follow_minutes=60)
+
+    (prefix / "later.bin").write_bytes(b"later")
+    assert following.follow_all() == 1
+    assert following.follow_all() == 0  # an hour has not passed
+    second = run(DatasetSnapshot.objects.get(name=first.name, version=2))
+    assert (second.state, second.manifest.files - first.manifest.files) == ("ready", 1)  # type: ignore[union-attr]
+
+    for _ in range(2):  # nothing has come
+        Dataset.objects.update(followed_ms=1)
+        assert following.follow_all() == 1
+        assert run(DatasetSnapshot.objects.latest("version")).state == "unchanged"
+    assert DatasetSnapshot.objects.filter(name=first.name).count() == 3
+    assert queries.card("vision", first.name).followed_ms > 1
+
+
+def test_a_followed_source_that_is_not_allowed_any_more_is_said(
+    cast: Cast, prefix: Path, settings: Any
+) -> None:
+    first = run(register(cast, prefix.as_uri()))
+    services.describe(actor_of(cast.owner), "vision", first.name, follow_minutes=60)
+    settings.SOURCE_PREFIXES = []
+    assert following.follow_all() == 0
+    assert "source" in queries.card("vision", first.name).follow_error
+
+
+def test_an_upload_has_no_source_to_follow(cast: Cast, settings: Any, tmp_path: Path) -> None:
+    settings.STORE_URL = tmp_path.as_uri()
+    owner = actor_of(cast.owner)
+    services.add_snapshot(owner, "vision", "sent", _manifest(owner, "dataset"), "train")
+    with pytest.raises(TrainmasterError, match="there is no source to look at"):
+        services.describe(owner, "vision", "sent", follow_minutes=60)

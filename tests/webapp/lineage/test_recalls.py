@@ -21,7 +21,9 @@ from webapp.accounts.queries import actor_of
 from webapp.checkpoints import queries as checkpoints
 from webapp.checkpoints.models import Checkpoint
 from webapp.checkpoints.retention import of_job
+from webapp.datasets import queries as dataset_queries
 from webapp.datasets import services as datasets
+from webapp.datasets.models import DatasetSnapshot
 from webapp.deployments import services as deployments
 from webapp.events.queries import story
 from webapp.jobs import services as jobs
@@ -202,6 +204,26 @@ def test_a_job_goes_on_from_the_newest_checkpoint_that_is_not_recalled(
     assert stays[chain.checkpoint.id]  # it stays as evidence
     tab = browser(cast.owner).get(f"/jobs/{job.id}/?tab=checkpoints").content.decode()
     assert tab.count("Nothing may be made from it; its lineage says why.") == 1
+
+
+def test_a_shard_recalls_all_versions_that_have_it(cast: Cast, api: Api, chain: Chain) -> None:
+    first = DatasetSnapshot.objects.get(id=chain.data.id)
+    (path,) = [file["path"] for file in dataset_queries.files(first)]
+    again = datasets.add_snapshot(
+        actor_of(cast.owner), first.team_id, first.name, str(first.manifest_id), "train,eval"
+    )
+    body = {"kind": "dataset", "item": first.id, "reason": REASON}
+    missing = api(cast.owner).post("/api/v1/recalls", {**body, "shard": "none.tar"}, format="json")
+    assert (missing.status_code, "file none.tar in" in missing.json()["detail"]) == (404, True)
+    wrong = {**body, "kind": "run", "item": chain.job.id, "shard": path}
+    assert api(cast.owner).post("/api/v1/recalls", wrong, format="json").status_code == 400
+
+    row = api(cast.owner).post("/api/v1/recalls", {**body, "shard": path}, format="json")
+
+    assert row.status_code == 201
+    assert row.json()["reason"] == f"shard {path}: {REASON}"
+    for snapshot in (first.id, again.id):
+        assert f"shard {path}" in recalls.why(Kind.DATASET, snapshot)
 
 
 def test_what_cannot_be_recalled_says_what_can(cast: Cast, chain: Chain) -> None:

@@ -117,9 +117,13 @@ def recall(request: HttpRequest, kind: str, item_id: str) -> HttpResponse:
     item, reason = queries.item_of(kind, item_id), request.POST.get("reason", "")
     wish = services.Wish("stop_jobs" in request.POST, "withdraw" in request.POST)
     try:
-        done = services.recall(actor_of(request), item, reason, wish)
+        actor, shard = actor_of(request), request.POST.get("shard", "").strip()
+        if shard and item.kind is Kind.DATASET:
+            done = services.recall_shard(actor, item.id, shard, reason, wish)[0]
+        else:
+            done = services.recall(actor, item, reason, wish)
     except TrainmasterError as error:
-        if error.code != "request_invalid":
+        if error.code != "request_invalid" and not (error.code == "not_found" and request.POST.get("shard")):
             raise
         return _detail(request, item, reason, error.sentence, status=422)
     messages.success(request, f"{done.kind.capitalize()} {done.label} and all that came of it are recalled.")

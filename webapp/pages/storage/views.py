@@ -11,14 +11,19 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 
-from platform_core.units import DAY_MS
+from platform_core.errors import TrainmasterError
+from platform_core.units import DAY_MS, format_bytes, parse_bytes
 from webapp.accounts import permissions
+from webapp.accounts import queries as accounts
 from webapp.accounts.queries import actor_of
+from webapp.artifacts import queries as artifacts
+from webapp.artifacts import services as artifact_services
 from webapp.base.identity import now_ms
 from webapp.pages import fragments
-from webapp.storage import queries, services
+from webapp.storage import queries, retention, services
 from webapp.storage.models import Damage, Leftover
 from webapp.storage.queries import Scrub, TeamStorage
+from webapp.storage.retention import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,11 @@ class StoragePage:
     grace_days: int
     scrub: Scrub
     damages: tuple[Damage, ...]  # first those that are not mended
+    retention: tuple[Policy, ...]  # to operators
+    limited: tuple[str, ...]  # teams whose limits the reader may change
+    kinds: tuple[str, ...]
+    cold: bool  # whether there is a cold store
+    cold_days: int
 
 
 @login_required
@@ -65,6 +75,15 @@ def storage(request: HttpRequest) -> HttpResponse:
         grace_days=settings.LEFTOVER_GRACE_DAYS,
         scrub=queries.scrub(),
         damages=tuple(queries.damages(actor.sees)),
+        retention=tuple(retention.policies()) if permissions.may(actor, "platform.manage") else (),
+        limited=tuple(
+            one.slug
+            for one in accounts.teams(actor.sees)
+            if permissions.may(actor, "storage.limit", one.slug)
+        ),
+        kinds=artifacts.LIMITED_KINDS,
+        cold=bool(settings.COLD_STORE_URL),
+        cold_days=settings.COLD_AFTER_DAYS,
     )
     return fragments.render(request, "storage/storage.html", page)
 
@@ -91,3 +110,44 @@ def keep(request: HttpRequest, leftover_id: int) -> HttpResponse:
     row = services.keep(actor_of(request), leftover_id, "kept" in request.POST)
     messages.success(request, f"{row.name} is kept." if row.kept_by else f"{row.name} is not kept any more.")
     return redirect("storage:storage")
+
+
+@login_required
+@require_POST
+def limit(request: HttpRequest) -> HttpResponse:
+    """An empty size takes the limit away; the kind "budget" has dollars a month instead of a size."""
+    actor, team, kind = actor_of(request), request.POST.get("team", ""), request.POST.get("kind", "")
+    text = request.POST.get("size", "").strip()
+    try:
+        if kind == "budget":
+            services.set_budget(actor, team, _micro_dollars(text) if text else None)
+            messages.success(request, f"Budget of {team}: {f'${text} a month' if text else 'none'}.")
+        else:
+            size = _bytes(text) if text else None
+            artifact_services.set_limit(actor, team, kind, size)
+            said = "none of its own" if size is None else format_bytes(size)
+            messages.success(request, f"Limit of {team} for {kind}: {said}.")
+    except TrainmasterError as error:
+        if error.code != "request_invalid":
+            raise
+        messages.error(request, f"{error.sentence}.")
+    return redirect("storage:storage")
+
+
+def _bytes(text: str) -> int:
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise TrainmasterError("request_invalid", what="the size", why=error) from error
+
+
+def _micro_dollars(text: str) -> int:
+    try:
+        dollars = float(text.removeprefix("$"))
+    except ValueError:
+        dollars = -1.0
+    if not 0 <= dollars <= 1e9:
+        raise TrainmasterError(
+            "request_invalid", what="the budget", why=f"{text!r} is not an amount in dollars"
+        )
+    return round(dollars * 1e6)

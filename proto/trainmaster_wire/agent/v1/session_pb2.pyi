@@ -1009,6 +1009,7 @@ class Launch(_message.Message):
     DELIVERY_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     MOUNT_DATASET_FIELD_NUMBER: _builtins.int
+    STREAM_DATASET_FIELD_NUMBER: _builtins.int
     PARALLEL_FIELD_NUMBER: _builtins.int
     CORRUPTION_CHECK_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
@@ -1032,6 +1033,8 @@ class Launch(_message.Message):
     """slug; a node may run each team's jobs as a system user of its own"""
     mount_dataset: _builtins.bool
     """the dataset is read where it lies, in a folder that each node has"""
+    stream_dataset: _builtins.bool
+    """the job starts with its first files; the others come ahead of use"""
     traceparent: _builtins.str
     """W3C trace context of this attempt, for its log lines and its processes"""
     @_builtins.property
@@ -1100,13 +1103,14 @@ class Launch(_message.Message):
         delivery: Global___DeploymentWanted | None = ...,
         model: Global___ArtifactReference | None = ...,
         mount_dataset: _builtins.bool = ...,
+        stream_dataset: _builtins.bool = ...,
         parallel: Global___Parallel | None = ...,
         corruption_check: Global___CorruptionCheck | None = ...,
         traceparent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "checkpoint", b"checkpoint", "code", b"code", "corruption_check", b"corruption_check", "dataset", b"dataset", "delivery", b"delivery", "model", b"model", "parallel", b"parallel", "resume", b"resume", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "attempt", b"attempt", "checkpoint", b"checkpoint", "checkpoint_upload_url", b"checkpoint_upload_url", "code", b"code", "command", b"command", "container_image", b"container_image", "corruption_check", b"corruption_check", "cpus_per_gpu", b"cpus_per_gpu", "dataset", b"dataset", "delivery", b"delivery", "environment", b"environment", "hyperparameters_json", b"hyperparameters_json", "job_id", b"job_id", "job_name", b"job_name", "master_address", b"master_address", "master_port", b"master_port", "memory_per_gpu_bytes", b"memory_per_gpu_bytes", "model", b"model", "mount_dataset", b"mount_dataset", "node_rank", b"node_rank", "nodes", b"nodes", "parallel", b"parallel", "resume", b"resume", "roles", b"roles", "secrets", b"secrets", "seed", b"seed", "slots", b"slots", "strategy", b"strategy", "team", b"team", "traceparent", b"traceparent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "attempt", b"attempt", "checkpoint", b"checkpoint", "checkpoint_upload_url", b"checkpoint_upload_url", "code", b"code", "command", b"command", "container_image", b"container_image", "corruption_check", b"corruption_check", "cpus_per_gpu", b"cpus_per_gpu", "dataset", b"dataset", "delivery", b"delivery", "environment", b"environment", "hyperparameters_json", b"hyperparameters_json", "job_id", b"job_id", "job_name", b"job_name", "master_address", b"master_address", "master_port", b"master_port", "memory_per_gpu_bytes", b"memory_per_gpu_bytes", "model", b"model", "mount_dataset", b"mount_dataset", "node_rank", b"node_rank", "nodes", b"nodes", "parallel", b"parallel", "resume", b"resume", "roles", b"roles", "secrets", b"secrets", "seed", b"seed", "slots", b"slots", "strategy", b"strategy", "stream_dataset", b"stream_dataset", "team", b"team", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("jobs", "0008_start_traces"),
+        ("jobs", "0009_profile_kinds"),
     ]
 
     operations = [

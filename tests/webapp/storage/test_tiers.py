@@ -1,0 +1,137 @@
+"""What nobody has used for long moves to the cold store, is read there, and comes back when it is used."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from platform_core.units import DAY_MS
+from tests.webapp.conftest import Cast
+from trainmaster.store import open_store
+from webapp.accounts.queries import actor_of
+from webapp.artifacts import queries as artifacts
+from webapp.artifacts import services as artifact_services
+from webapp.artifacts.models import Manifest
+from webapp.base.identity import now_ms
+from webapp.datasets import services as datasets
+from webapp.events.models import Event
+from webapp.storage import queries, services, tiers
+
+
+@pytest.fixture
+def stores(settings: Any, tmp_path: Path) -> tuple[Path, Path]:
+    hot, cold = tmp_path / "hot", tmp_path / "cold"
+    settings.STORE_URL, settings.COLD_STORE_URL = hot.as_uri(), cold.as_uri()
+    settings.COLD_AFTER_DAYS = 30
+    return hot, cold
+
+
+def old_dataset(cast: Cast, days: int = 31) -> Manifest:
+    upload = artifact_services.start_upload(actor_of(cast.owner), "vision", "dataset", "faces")
+    artifact_services.receive_file(actor_of(cast.owner), upload.id, "part 1/a.bin", io.BytesIO(b"content"))
+    row = artifact_services.complete_upload(actor_of(cast.owner), upload.id)
+    datasets.add_snapshot(actor_of(cast.owner), "vision", "faces", row.id, "train")
+    Manifest.objects.filter(id=row.id).update(created_ms=now_ms() - days * DAY_MS)
+    return Manifest.objects.get(id=row.id)
+
+
+def content(manifest_id: str) -> bytes:
+    row = Manifest.objects.get(id=manifest_id)
+    return b"".join(open_store(row.source_url).stream_range("part 1/a.bin", 0, 7))
+
+
+def days_pass(row: Manifest, days: int) -> None:
+    now = Manifest.objects.get(id=row.id)
+    Manifest.objects.filter(id=row.id).update(
+        moved_ms=now.moved_ms - days * DAY_MS, used_ms=now.used_ms - days * DAY_MS
+    )
+
+
+def test_an_unused_dataset_moves_and_its_old_files_go_a_day_later(
+    cast: Cast, stores: tuple[Path, Path]
+) -> None:
+    hot, cold = stores
+    row, young = old_dataset(cast), None
+    assert tiers.move() == 1
+    assert content(row.id) == b"content"
+    assert len(list(cold.rglob("a.bin"))) == 1
+    assert len(list(hot.rglob("a.bin"))) == 1
+    assert "unused for 30 days, to the cold store" in Event.objects.get(kind="FilesMoved").cause
+    assert tiers.move() == 0
+    days_pass(row, 2)
+    assert tiers.move() == 0
+    assert list(hot.rglob("a.bin")) == []
+    assert young is None
+
+
+def test_a_used_one_stays_and_a_cold_one_comes_back_when_it_is_used(
+    cast: Cast, stores: tuple[Path, Path]
+) -> None:
+    hot, cold = stores
+    row = old_dataset(cast)
+    artifact_services.note_use([row.id])
+    assert tiers.move() == 0
+    Manifest.objects.filter(id=row.id).update(used_ms=0)
+    assert tiers.move() == 1
+    days_pass(row, 2)
+    tiers.move()
+    artifact_services.note_use([row.id])
+    assert tiers.move() == 1
+    assert Manifest.objects.get(id=row.id).source_url.startswith(hot.as_uri())
+    assert content(row.id) == b"content"
+    days_pass(row, 2)
+    tiers.move()
+    assert list(cold.rglob("a.bin")) == []
+
+
+def test_cold_bytes_are_accounted_and_priced_by_their_tier(
+    cast: Cast, stores: tuple[Path, Path], settings: Any
+) -> None:
+    settings.STORAGE_PRICE, settings.COLD_STORAGE_PRICE = 1_000_000, 0
+    old_dataset(cast)
+    services.account()
+    (before,) = queries.teams(["vision"])
+    tiers.move()
+    services.account()
+    (after,) = queries.teams(["vision"])
+    assert before.month_micro_dollars > after.month_micro_dollars == 0
+    assert [(part.bytes, part.cold_bytes) for part in after.parts if part.kind == "dataset"] == [(7, 7)]
+
+
+def test_bytes_that_are_damaged_are_not_moved(cast: Cast, stores: tuple[Path, Path]) -> None:
+    row = old_dataset(cast)
+    next(stores[0].rglob("a.bin")).write_bytes(b"changed")
+    assert tiers.move() == 0
+    assert Manifest.objects.get(id=row.id).source_url == row.source_url
+
+
+def test_a_cold_store_that_is_away_keeps_nothing_from_being_used(
+    cast: Cast, stores: tuple[Path, Path], settings: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    settings.COLD_STORE_URL = (tmp_path / "file").as_uri()
+    row = old_dataset(cast)
+    assert tiers.move() == 0
+    assert content(row.id) == b"content"
+
+
+def test_files_in_the_cold_store_are_of_the_store_and_are_deleted_with_their_manifest(
+    cast: Cast, stores: tuple[Path, Path]
+) -> None:
+    row = old_dataset(cast)
+    Manifest.objects.filter(id=row.id).update(kind="dataset")
+    tiers.move()
+    url = Manifest.objects.get(id=row.id).source_url
+    assert artifacts.is_in_store(url)
+    from webapp.datasets.models import DatasetSnapshot
+
+    DatasetSnapshot.objects.all().delete()
+    assert artifact_services.discard_files(row.id)
+    assert [path for folder in stores for path in folder.rglob("a.bin")] == []
+
+
+def test_without_a_cold_store_nothing_moves(cast: Cast, stores: tuple[Path, Path], settings: Any) -> None:
+    settings.COLD_STORE_URL = ""
+    old_dataset(cast)
+    assert tiers.move() == 0

@@ -1,0 +1,51 @@
+"""What is deleted for its age: logs, events, metric points and runs in the bin; and what would go next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from platform_core.units import DAY_MS
+from webapp.base.identity import now_ms
+from webapp.events import queries as event_queries
+from webapp.events import services as events
+from webapp.experiments import queries as runs
+from webapp.jobs import queries as jobs
+from webapp.jobs import services as job_services
+from webapp.metrics import queries as metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    what: str
+    setting: str
+    days: int  # 0: kept for ever
+    due: int  # items that go at the next turns
+
+
+def policies() -> list[Policy]:
+    """The dry run: nothing is deleted by it."""
+    return [
+        Policy("logs of ended jobs", "TRAINMASTER_LOG_RETENTION_DAYS", settings.LOG_RETENTION_DAYS,
+               jobs.expired_logs(_before(settings.LOG_RETENTION_DAYS))),
+        Policy("events and audit log", "TRAINMASTER_EVENT_RETENTION_DAYS", settings.EVENT_RETENTION_DAYS,
+               event_queries.expired(_before(settings.EVENT_RETENTION_DAYS))),
+        Policy("metric points of silent runs", "TRAINMASTER_METRIC_RETENTION_DAYS", settings.METRIC_RETENTION_DAYS,
+               metrics.silent_since(_before(settings.METRIC_RETENTION_DAYS))),
+        Policy("deleted runs with their files", "TRAINMASTER_RUN_RETENTION_DAYS", settings.RUN_RETENTION_DAYS,
+               runs.deleted_before(now_ms() - settings.RUN_RETENTION_DAYS * DAY_MS)),
+    ]  # fmt: skip
+
+
+def retain() -> None:
+    """One turn. Both go on with what is left at the next one."""
+    if settings.LOG_RETENTION_DAYS:
+        job_services.delete_logs(_before(settings.LOG_RETENTION_DAYS))
+    if settings.EVENT_RETENTION_DAYS:
+        events.delete_before(_before(settings.EVENT_RETENTION_DAYS))
+
+
+def _before(days: int) -> int:
+    """0, before which nothing was, where they are kept for ever."""
+    return now_ms() - days * DAY_MS if days else 0

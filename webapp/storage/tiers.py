@@ -1,0 +1,92 @@
+"""Datasets and models that nobody has used for long move to the cold store, and come back when they are used.
+
+The files are copied and compared, then their manifest names the new place, and the old files go a day later: whoever
+began to read them there reads them to the end. Meanwhile agents read a cold version where it lies.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterator
+
+from django.conf import settings
+
+from platform_core.distribution.content.layout import stored_path
+from platform_core.distribution.content.manifest import FileEntry, from_document
+from platform_core.errors import TrainmasterError
+from platform_core.units import DAY_MS, format_bytes
+from trainmaster.store import Store, open_store
+from trainmaster.store.copying import lasting_etag
+from webapp.artifacts import queries as artifacts
+from webapp.artifacts import services as artifact_services
+from webapp.base.identity import now_ms
+from webapp.events import services as events
+
+log = logging.getLogger(__name__)
+
+KINDS = ("dataset", "model")  # what the platform alone has written, each version to a folder of its own
+AT_ONCE = 20
+READ_ON_MS = DAY_MS
+
+
+def move() -> int:
+    """One round. Returns how many versions were moved."""
+    if not settings.COLD_STORE_URL:
+        return 0
+    now = now_ms()
+    for row in artifacts.moved_before(now - READ_ON_MS, AT_ONCE):
+        try:
+            artifact_services.discard_moved(row.id)
+        except TrainmasterError as error:
+            log.warning("the files of %s stay at their old place for now: %s", row.id, error)
+    hot, cold = settings.STORE_URL.rstrip("/"), settings.COLD_STORE_URL.rstrip("/")
+    before = now - settings.COLD_AFTER_DAYS * DAY_MS
+    rows = [(row.id, cold) for row in artifacts.unused_since(before, KINDS, AT_ONCE)]
+    rows += [(row.id, hot) for row in artifacts.used_again(AT_ONCE)]
+    return sum(_moved(manifest_id, to) for manifest_id, to in rows)
+
+
+def _moved(manifest_id: str, to: str) -> bool:
+    row = artifacts.find(manifest_id)
+    if row is None or not row.source_url:
+        return False
+    target = f"{to}/{artifacts.path_in_store(row.source_url)}"
+    try:
+        etags = _copy(row.source_url, target, from_document(row.document).files)
+    except TrainmasterError as error:
+        log.warning("%s is not moved to %s: %s", manifest_id, target, error)
+        return False
+    if not artifact_services.note_move(manifest_id, row.source_url, target, etags):
+        return False
+    name = artifacts.names([manifest_id], None).get(manifest_id, row.kind)
+    cold = to == settings.COLD_STORE_URL.rstrip("/")
+    why = (
+        f"unused for {settings.COLD_AFTER_DAYS} days, to the cold store"
+        if cold
+        else "in use again, to the hot store"
+    )
+    for team in row.teams.values_list("slug", flat=True).order_by("slug"):
+        events.record(
+            "FilesMoved", f"storage:{manifest_id}", actor="system", team=team,
+            cause=f"{name}, {format_bytes(row.total_bytes)}: {why}",
+        )  # fmt: skip
+    return True
+
+
+def _copy(source_url: str, target_url: str, files: tuple[FileEntry, ...]) -> list[str]:
+    """Their etags at the new place. Raises verification_failed where other bytes were read than registered."""
+    source, target = open_store(source_url), open_store(target_url)
+    for entry in files:
+        digest = hashlib.sha256()
+        target.write(entry.path, _digested(source, stored_path(source_url, entry), entry, digest), entry.size)
+        if digest.hexdigest() != entry.sha256:
+            raise TrainmasterError("verification_failed", path=entry.path)
+    etags = [lasting_etag(target, entry.path) for entry in files]
+    return etags if any(etags) else []
+
+
+def _digested(store: Store, path: str, entry: FileEntry, digest: hashlib._Hash) -> Iterator[bytes]:
+    for block in store.stream_range(path, 0, entry.size):
+        digest.update(block)
+        yield bytes(block)

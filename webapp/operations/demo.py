@@ -9,8 +9,9 @@ import click
 
 from webapp.operations import machine
 from webapp.operations.cast import CAST
-from webapp.operations.journey import JourneyFailedError, travel
+from webapp.operations.journey import travel
 from webapp.operations.platform_process import PlatformError, PlatformProcess
+from webapp.operations.traveller import JourneyFailedError
 
 
 @click.command()

@@ -6,6 +6,7 @@ Rank 0 writes a line `MOMENT SECONDS STEP` into SURVIVAL_MOMENTS whenever that c
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -29,7 +30,7 @@ def main() -> None:
     dist.init_process_group("gloo")
     say("start-up", 0)
     trainmaster.init(seed=7)
-    state = {"weights": torch.zeros(ELEMENTS), "step": 0}
+    state: dict[str, Any] = {"weights": torch.zeros(ELEMENTS), "step": 0}
     if (loaded := trainmaster.load_checkpoint()) is not None:
         state, first = loaded
         assert state["step"] == first, "the state is that of another step"

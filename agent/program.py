@@ -123,17 +123,14 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     fetch_for = partial(_fetch_for, manifests, datasets, resumes, streams)
     pace = _pace(config)
     facts = _facts(config, slots, toolchain, inherited)
-    supervisor = Supervisor(
-        WorkFolders(config.data),
-        _tools(config, facts, lease, fetch_for, streams, pusher, uploads, pace, node.note_change, resumes),
-    )
+    tools = _tools(config, facts, lease, fetch_for, streams, pusher, uploads, pace, node.note_change, resumes)
+    supervisor = Supervisor(WorkFolders(config.data), tools)
     hooks = Hooks(config.hooks, inherited)
     activations = Activations(config.data, hooks, lambda *held: deployments.holds(*held), node.note_change)
     trust = _trust(credentials, trusted)
     deployments = _deployments(config, manifests, trust, activations, datasets, node.note_change)
     datasets.attach(deployments)
-    own = shown if credentials is None else credentials.server()
-    port = await _start(deployments, config, own)
+    port = await _start(deployments, config, shown if credentials is None else credentials.server())
     await asyncio.to_thread(activations.load)
     node.attach(supervisor, deployments, port, activations, Mender(deployments.held))
     await supervisor.adopt_all()

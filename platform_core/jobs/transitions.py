@@ -160,13 +160,8 @@ def _apply(job: Job, event: ev.JobEvent, save_grace_ms: int) -> Step:
             return Step(replace(job, state=_CHECKPOINTING) if job.state is _RUNNING else job)
         case ev.CheckpointFailed():
             return Step(replace(job, state=_RUNNING))
-        case ev.CheckpointSaved(step=step, checkpoint=checkpoint):
-            state = _RUNNING if job.state is _CHECKPOINTING else job.state
-            saved = replace(
-                job, state=state, latest_checkpoint=checkpoint, latest_step=step, latest_ms=event.at_ms,
-                latest_attempt=job.attempt, save_ms=event.save_ms or job.save_ms,
-            )  # fmt: skip
-            return Step(saved)
+        case ev.CheckpointSaved():
+            return Step(_saved(job, event))
         case ev.CheckpointDamaged():
             return _without(job, event)
         case ev.CancelRequested():
@@ -183,6 +178,14 @@ def _apply(job: Job, event: ev.JobEvent, save_grace_ms: int) -> Step:
             )
         case ev.Submitted():
             return Step(job)
+
+
+def _saved(job: Job, event: ev.CheckpointSaved) -> Job:
+    state = _RUNNING if job.state is _CHECKPOINTING else job.state
+    return replace(
+        job, state=state, latest_checkpoint=event.checkpoint, latest_step=event.step, latest_ms=event.at_ms,
+        latest_attempt=job.attempt, save_ms=event.save_ms or job.save_ms,
+    )  # fmt: skip
 
 
 def _living(job: Job, node: str) -> Member:

@@ -23,3 +23,15 @@ OPENAPI = {
         "drf_spectacular.hooks.postprocess_schema_enums", "webapp.rest.openapi.add_specs",
     ],
 }  # fmt: skip
+
+REST = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "webapp.rest.authentication.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["webapp.rest.bodies.JsonParser"],
+    "DEFAULT_SCHEMA_CLASS": "webapp.rest.openapi.Schema",
+    "EXCEPTION_HANDLER": "webapp.base.problems.rest_exception_handler",
+}

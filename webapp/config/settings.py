@@ -20,7 +20,7 @@ from trainmaster.structured_logs import FORMATS
 from webapp import ROOT
 from webapp.config.beat import beat_schedule
 from webapp.config.logs import logging_settings
-from webapp.config.openapi import OPENAPI
+from webapp.config.openapi import OPENAPI, REST
 from webapp.config.otlp import otlp
 
 
@@ -350,18 +350,7 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 # Beats expire before the next one: a worker that was away does not run a backlog of clock ticks.
 CELERY_BEAT_SCHEDULE = beat_schedule(TICK_SECONDS)
 
-REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": [
-        "webapp.rest.authentication.TokenAuthentication",
-        "rest_framework.authentication.SessionAuthentication",
-    ],
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["webapp.rest.bodies.JsonParser"],
-    "DEFAULT_SCHEMA_CLASS": "webapp.rest.openapi.Schema",
-    "EXCEPTION_HANDLER": "webapp.base.problems.rest_exception_handler",
-}
-SPECTACULAR_SETTINGS = OPENAPI
+REST_FRAMEWORK, SPECTACULAR_SETTINGS = REST, OPENAPI
 
 # Static files: ours, and third-party assets straight out of their installed packages
 STATIC_URL = "/static/"

@@ -51,48 +51,7 @@ def ingest(attempt: Attempt, node_id: str, data: bytes, *, rank: int = 0, end: i
             if kind == "system":  # sampled by the agent: no progress of the script
                 _add(points, event)
                 continue
-            event = storable(event)
-            if kind == "init":
-                experiments.describe_run(attempt.job_id, event)
-                if "at_ms" in event:
-                    recoveries.milestone(
-                        attempt.job_id, attempt.number, "script", moment(int(event["at_ms"]))
-                    )
-                progress["total_steps"] = whole(int(event["step_total"])) if event.get("step_total") else None
-            elif kind == "value":
-                experiments.ingest_value(attempt.job_id, attempt.number, _value(event))
-            elif kind == "tags":
-                experiments.add_reported_tags(attempt.job_id, event["tags"])
-            elif kind == "milestone":
-                at_ms = moment(int(event["at_ms"]))
-                recoveries.milestone(attempt.job_id, attempt.number, event["name"], at_ms)
-            elif kind == "corruption_agreed":
-                corruption.agreed(attempt.job_id, attempt.number, whole(int(event["step"])))
-            elif kind == "corruption_found":
-                checkpoints.go_back(attempt.job_id, attempt.number, _found(event), f"node:{node_id}")
-            elif kind == "set_aside":
-                _set_aside(attempt, event)
-            elif kind == "training_alarm":
-                corruption.alarm(attempt, _alarm(event), moment(int(event["at_ms"])))
-            elif kind == "watches_stop":
-                progress["watches_stop"] = True
-            elif kind == "checkpoint_started":
-                event = CheckpointStarted(
-                    at_ms=moment(int(event["at_ms"])),
-                    actor=f"node:{node_id}",
-                    attempt=attempt.number,
-                    step=whole(int(event["step"])),
-                )
-                jobs.observe(attempt.job_id, event)
-            elif kind == "checkpoint_failed":
-                failed = CheckpointFailed(
-                    at_ms=moment(int(event["at_ms"])),
-                    actor=f"node:{node_id}",
-                    attempt=attempt.number,
-                    step=whole(int(event["step"])),
-                    cause=str(event["why"]),
-                )
-                failed_saves.not_saved(attempt.job_id, failed)
+            progress |= _report(attempt, node_id, storable(event))
         except UNREADABLE as error:
             log.warning("a line of %s is not understood (%s): %.200r", attempt.id, error, line)
     if points:
@@ -102,6 +61,51 @@ def ingest(attempt: Attempt, node_id: str, data: bytes, *, rank: int = 0, end: i
         clusters.sent(node_id, max(batch.times_ms[-1] for batch in series if batch.times_ms))
     if progress:
         jobs.progress(attempt.job_id, attempt.number, progress)
+
+
+def _report(attempt: Attempt, node_id: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Keeps what one line tells; a kind that is not known here is left out. Returns what it says of the progress."""
+    job_id, number, actor = attempt.job_id, attempt.number, f"node:{node_id}"
+    match event["kind"]:
+        case "init":
+            experiments.describe_run(job_id, event)
+            if "at_ms" in event:
+                recoveries.milestone(job_id, number, "script", _at(event))
+            return {"total_steps": whole(int(event["step_total"])) if event.get("step_total") else None}
+        case "value":
+            experiments.ingest_value(job_id, number, _value(event))
+        case "tags":
+            experiments.add_reported_tags(job_id, event["tags"])
+        case "milestone":
+            recoveries.milestone(job_id, number, event["name"], _at(event))
+        case "corruption_agreed":
+            corruption.agreed(job_id, number, _step(event))
+        case "corruption_found":
+            checkpoints.go_back(job_id, number, _found(event), actor)
+        case "set_aside":
+            _set_aside(attempt, event)
+        case "training_alarm":
+            corruption.alarm(attempt, _alarm(event), _at(event))
+        case "watches_stop":
+            return {"watches_stop": True}
+        case "checkpoint_started":
+            started = CheckpointStarted(at_ms=_at(event), actor=actor, attempt=number, step=_step(event))
+            jobs.observe(job_id, started)
+        case "checkpoint_failed":
+            why = str(event["why"])
+            failed = CheckpointFailed(
+                at_ms=_at(event), actor=actor, attempt=number, step=_step(event), cause=why
+            )
+            failed_saves.not_saved(job_id, failed)
+    return {}
+
+
+def _at(event: dict[str, Any]) -> int:
+    return moment(int(event["at_ms"]))
+
+
+def _step(event: dict[str, Any]) -> int:
+    return whole(int(event["step"]))
 
 
 def _found(event: dict[str, Any]) -> corruption.Found:

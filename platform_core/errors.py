@@ -120,6 +120,10 @@ _KINDS = (
         "Secret {name} is used by {jobs}; cancel them or let them end, or set the secret to another value",
     ),
     ErrorKind(
+        "dataset_in_use", 409, "FAILED_PRECONDITION", "The version of the dataset is in use",
+        "{name} version {version} is read by {jobs}; cancel them or let them end, then delete it",
+    ),
+    ErrorKind(
         "node_unknown", 404, "NOT_FOUND", "Unknown node",
         "Node {node} is not known here; join it with a bootstrap token",
     ),

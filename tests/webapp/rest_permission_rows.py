@@ -116,6 +116,7 @@ def api_dataset_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     one, address = "dataset-snapshots/<str:snapshot_id>", "dataset-snapshots/{snapshot}"
     yield row("get", one, OF_TEAM, address)
     yield row("patch", one, OWN_OR_LEAD, address, {"purpose": "eval,train"})
+    yield row("delete", one, OWN_OR_LEAD, address)
     yield row("get", f"{one}/files", OF_TEAM, f"{address}/files")
     yield row("get", f"{one}/preview", OF_TEAM, f"{address}/preview?path=dataset.bin")
     yield row("get", f"{one}/difference/<str:other>", OF_TEAM, f"{address}/difference/{{snapshot}}")

@@ -25,6 +25,7 @@ from tests.webapp.job_permission_rows import job_rows
 from tests.webapp.lineage_permission_rows import lineage_rows
 from tests.webapp.model_permission_rows import model_rows
 from tests.webapp.permission_rows import (
+    ADMINS,
     EVERYBODY,
     LEADS,
     MEMBERS,
@@ -50,6 +51,7 @@ LETTERS = {"F": 403, "N": 404, "A": 401, "U": 422}
 # A token is of a team; even an admin's operates nothing, unless it was made for that: see test_admin_tokens.
 BY_TOKEN = {
     OPERATORS: "F F F F F F",
+    ADMINS: "N F F F F F",
     "L F F F F F 409": "F F F F F F",
     WHILE_OUT: "F F F F F F",
     WHILE_STOPPING: "N F F F F F",
@@ -134,6 +136,7 @@ def dataset_rows() -> Iterator[Row]:
     yield Row(
         "post", f"{one}{version}/resume/", "L N F 400 400 400 400", f"{address}versions/{{snapshot}}/resume/"
     )
+    yield Row("post", f"{one}{version}/delete/", OWN_OR_LEAD, f"{address}versions/{{snapshot}}/delete/")
 
 
 def accounts_rows() -> Iterator[Row]:

@@ -52,6 +52,7 @@ RULES: dict[str, Rule] = {
     "dataset.create": Rule("register datasets for this team", MEMBERS),
     "dataset.edit": Rule("describe datasets of this team", MEMBERS),
     "dataset.approve": Rule("decide what another person's dataset may be used for", LEADS, own=MEMBERS),
+    "dataset.delete": Rule("delete versions of another person's dataset", LEADS, own=MEMBERS),
     "dataset.request": Rule("request access to datasets for this team", LEADS),
     "artifact.upload": Rule("upload files for this team", MEMBERS),
     "storage.keep": Rule("keep files of this team that nothing refers to", MEMBERS),

@@ -1,8 +1,10 @@
 from django.db import models
 
 # Of a snapshot. What is uploaded is ready at once; what is registered in place is listed and hashed first.
+# A deleted one keeps its row, so that its number is not given again and lineage still names it.
 LISTING, HASHING, READY, FAILED, UNCHANGED = "listing", "hashing", "ready", "failed", "unchanged"
-STATES = (LISTING, HASHING, READY, FAILED, UNCHANGED)
+DELETED = "deleted"
+STATES = (LISTING, HASHING, READY, FAILED, UNCHANGED, DELETED)
 # Of something unreadable.
 OPEN, DROPPED, RELEASED = "open", "dropped", "released"
 # Of an access request.

@@ -17,7 +17,7 @@ from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
 from webapp.base.identity import now_ms
-from webapp.datasets.models import APPROVED, READY, AccessRequest, Dataset, DatasetSnapshot
+from webapp.datasets.models import APPROVED, DELETED, READY, AccessRequest, Dataset, DatasetSnapshot
 from webapp.datasets.review import dropped as dropped
 from webapp.datasets.review import item_of as item_of
 from webapp.datasets.review import unreadable_of as unreadable_of
@@ -59,6 +59,8 @@ def manifests(snapshot_ids: Iterable[str]) -> dict[str, str]:
 
 def why_not(row: DatasetSnapshot, use: Use) -> str:
     """Why a job may not use this version; "" where it may."""
+    if row.state == DELETED:
+        return "it is deleted"
     if row.state != READY:
         return f"its registration is {row.state}" + (f": {row.error}" if row.error else "")
     if why := recalls.why(Kind.DATASET, row.id):

@@ -18,7 +18,7 @@ from webapp.artifacts import queries as artifacts
 from webapp.base.identity import new_id, now_ms
 from webapp.datasets import hints, queries, sources
 from webapp.datasets.access import decide, request_access, revoke
-from webapp.datasets.models import LISTING, READY, Dataset, DatasetSnapshot
+from webapp.datasets.models import DELETED, LISTING, READY, Dataset, DatasetSnapshot
 from webapp.datasets.registration import ask_for_check, resume, subject_of
 from webapp.datasets.review import decide as review
 from webapp.datasets.review import set_aside
@@ -29,6 +29,7 @@ __all__ = [
     "approve_for",
     "ask_for_check",
     "decide",
+    "delete_version",
     "describe",
     "register_source",
     "request_access",
@@ -154,6 +155,24 @@ def approve_for(
             cause=f"{row.name} version {row.version}: {before} → {_terms(row)}",
         )  # fmt: skip
     return row
+
+
+def delete_version(actor: Actor, snapshot: DatasetSnapshot) -> None:
+    """Nobody can begin from it any more, and what else nothing refers to of its files is left over. `storage` asks
+    first whether jobs read it; call that one."""
+    card = queries.card(snapshot.team_id, snapshot.name)
+    permissions.require(actor, "dataset.delete", snapshot.team_id, owner=card.owner)
+    with transaction.atomic():
+        row = DatasetSnapshot.objects.select_for_update().get(id=snapshot.id)
+        if row.state == DELETED:
+            return
+        row.state, row.manifest_id, row.error = DELETED, None, ""
+        row.save(update_fields=["state", "manifest", "error"])
+        row.sources.all().delete()
+        events.record(
+            "SnapshotDeleted", subject_of(row), actor=actor.name, team=row.team_id,
+            cause=f"{row.name} version {row.version}",
+        )  # fmt: skip
 
 
 def _terms(row: DatasetSnapshot) -> str:

@@ -140,6 +140,12 @@ def counts_by_dataset(snapshot_ids: Iterable[str]) -> dict[str, int]:
     return dict(rows.values_list("spec__dataset").annotate(Count("id")))
 
 
+def reading_dataset(snapshot_id: str) -> list[str]:
+    """The names of the jobs that have not ended and train on it."""
+    rows = Job.objects.filter(spec__dataset=snapshot_id).exclude(state__in=list(TERMINAL)).order_by("id")
+    return list(rows.values_list("name", flat=True))
+
+
 def using_datasets(
     snapshot_ids: Iterable[str], teams: Iterable[str] | None, limit: int
 ) -> tuple[DatasetUse, ...]:

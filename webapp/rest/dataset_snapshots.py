@@ -15,6 +15,7 @@ from webapp.jobs import queries as jobs
 from webapp.rest.bodies import sent
 from webapp.rest.datasets import PROJECTS, PURPOSE, SnapshotOut
 from webapp.rest.openapi import listed
+from webapp.storage import services as storage
 
 FILES_AT_ONCE = 1000
 USES_SHOWN = 200
@@ -114,6 +115,14 @@ class OneSnapshot(APIView):
         actor = actor_of(request)
         row = queries.seen_snapshot(actor, snapshot_id)
         return Response(SnapshotOut(services.approve_for(actor, row, **sent(ApprovalIn, request))).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, snapshot_id: str) -> Response:
+        """Delete a version of a dataset that no job reads now. Its owner and leads may. Files that nothing else refers
+        to are listed as left over, and go after a time of grace."""
+        actor = actor_of(request)
+        storage.delete_dataset_version(actor, queries.seen_snapshot(actor, snapshot_id))
+        return Response(status=204)
 
 
 class SnapshotFiles(APIView):

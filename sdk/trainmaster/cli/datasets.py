@@ -160,6 +160,16 @@ def show(snapshot_id: str, verify: bool, resume: bool, as_json: bool) -> None:
 
 @dataset.command()
 @click.argument("snapshot_id")
+@click.confirmation_option("--yes", prompt="Delete this version for good?", help="Do not ask.")
+def delete(snapshot_id: str) -> None:
+    """Delete a version that no job reads now; files that nothing else needs go after a time of grace."""
+    with connect() as client:
+        client.call("DELETE", f"dataset-snapshots/{snapshot_id}")
+    click.echo(f"{snapshot_id} is deleted.")
+
+
+@dataset.command()
+@click.argument("snapshot_id")
 @output.options
 def files(snapshot_id: str, as_json: bool) -> None:
     """List the files of a snapshot."""

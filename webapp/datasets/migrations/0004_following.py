@@ -26,4 +26,20 @@ class Migration(migrations.Migration):
             name="followed_ms",
             field=models.BigIntegerField(default=0),
         ),
+        migrations.AlterField(
+            model_name="datasetsnapshot",
+            name="state",
+            field=models.CharField(
+                choices=[
+                    ("listing", "listing"),
+                    ("hashing", "hashing"),
+                    ("ready", "ready"),
+                    ("failed", "failed"),
+                    ("unchanged", "unchanged"),
+                    ("deleted", "deleted"),
+                ],
+                default="ready",
+                max_length=12,
+            ),
+        ),
     ]

@@ -13,4 +13,5 @@ urlpatterns = [
     path("datasets/<slug:team>/<str:name>/versions/<str:snapshot_id>/review/", verbs.review, name="review"),
     path("datasets/<slug:team>/<str:name>/versions/<str:snapshot_id>/check/", verbs.check, name="check"),
     path("datasets/<slug:team>/<str:name>/versions/<str:snapshot_id>/resume/", verbs.resume, name="resume"),
+    path("datasets/<slug:team>/<str:name>/versions/<str:snapshot_id>/delete/", verbs.delete, name="delete"),
 ]

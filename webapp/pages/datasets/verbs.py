@@ -14,6 +14,7 @@ from webapp.accounts.queries import actor_of
 from webapp.datasets import queries, services
 from webapp.pages.datasets.views import show_detail, show_list
 from webapp.pages.verbs import carry_out
+from webapp.storage import services as storage
 
 FIELDS = ("team", "name", "source_url", "purpose", "projects", "paths")
 
@@ -119,6 +120,17 @@ def resume(request: HttpRequest, team: str, name: str, snapshot_id: str) -> Http
         services.resume(actor, queries.seen_snapshot(actor, snapshot_id))
 
     return _carry_out(request, team, name, verb, "The registration goes on.")
+
+
+@login_required
+@require_POST
+def delete(request: HttpRequest, team: str, name: str, snapshot_id: str) -> HttpResponse:
+    actor = actor_of(request)
+
+    def verb() -> None:
+        storage.delete_dataset_version(actor, queries.seen_snapshot(actor, snapshot_id))
+
+    return _carry_out(request, team, name, verb, "The version is deleted.")
 
 
 def _carry_out(

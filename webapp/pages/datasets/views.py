@@ -83,6 +83,7 @@ class DatasetPage:
     may_push: bool
     may_edit: bool
     may_approve: bool
+    may_delete: bool
     request_teams: tuple[str, ...]  # for which the reader may request access
     problems: Mapping[str, str]
 
@@ -170,6 +171,7 @@ def show_detail(
         may_push=permissions.may(actor, "dataset.create", team),
         may_edit=permissions.may(actor, "dataset.edit", team),
         may_approve=permissions.may(actor, "dataset.approve", team, card.owner),
+        may_delete=permissions.may(actor, "dataset.delete", team, card.owner),
         request_teams=_teams(actor, "dataset.request"),
         problems=problems,
     )

@@ -146,7 +146,7 @@ class Site:
     def submit(self, every: int, *, script: Path = SCRIPT, **fields: object) -> str:
         """The job of four ranks; its id."""
         code = self.folder / f"code-{script.stem}"
-        code.mkdir()
+        code.mkdir(exist_ok=True)
         shutil.copy(script, code / "train.py")
         manifest = self.client.upload("code", "bench", "survival", bundle.code_files(code))
         spec = {

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.webapp.conftest import Cast
-from tests.webapp.test_command_line_roles import As, cast, run_as
+from tests.webapp.conftest import Cast, make_cast, make_teams
+from tests.webapp.test_command_line_roles import As, run_as
 from tests.webapp.world import build, endpoint_mapping
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
@@ -14,7 +14,13 @@ from webapp.serving import queries, services
 from webapp.serving.models import Endpoint
 from webapp.serving.values import SampledAnswer
 
-__all__ = ["cast", "run_as"]
+__all__ = ["run_as"]
+
+
+@pytest.fixture
+def cast(transactional_db: None) -> Cast:
+    make_teams()
+    return make_cast()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from django.db import transaction
 from platform_core.alerting.builtin import RULES
 from platform_core.jobs.job import MemberPhase
 from platform_core.node.description import SlotTelemetry, Telemetry
-from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS
+from platform_core.units import DAY_MS, HOUR_MS, MICRO_DOLLARS, MINUTE_MS
 from tests.webapp.alerts.certificates import certificate
 from tests.webapp.alerts.proving import PROVEN, Clock, proves, state
 from tests.webapp.jobs.conftest import say, tick
@@ -38,7 +38,7 @@ from webapp.service_levels.models import Measurement
 from webapp.serving import drift
 from webapp.serving import services as serving
 from webapp.serving.models import AnswerSample
-from webapp.storage.models import Damage
+from webapp.storage.models import Damage, StorageBudget, StoredDay
 
 
 @pytest.fixture
@@ -242,6 +242,19 @@ def test_storage_that_is_nearly_full(vision: Team, owner: User, clock: Clock, se
         lambda at: None,
         lambda at: Upload.objects.filter(id=row.id).update(bytes=100),
     )
+
+
+def test_storage_that_costs_more_than_its_budget(vision: Team, clock: Clock, settings: Any) -> None:
+    settings.STORAGE_PRICE = 10
+    StoredDay.objects.create(
+        team=vision, kind="model", day=clock.now // DAY_MS, bytes=2**40, items=1, cold_bytes=0
+    )
+
+    def may_spend(dollars: int) -> Callable[[int], object]:
+        budget = {"month_micro_dollars": dollars * MICRO_DOLLARS}
+        return lambda at: StorageBudget.objects.update_or_create(team=vision, defaults=budget)
+
+    proves("storage_over_budget", clock, may_spend(5), may_spend(20))
 
 
 def test_files_that_the_store_has_lost(vision: Team, clock: Clock) -> None:

@@ -10,8 +10,8 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
-from tests.webapp.conftest import Cast
-from tests.webapp.test_command_line_roles import As, cast, run_as
+from tests.webapp.conftest import Cast, make_cast, make_teams
+from tests.webapp.test_command_line_roles import As, run_as
 from tests.webapp.world import World, build
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
@@ -21,7 +21,14 @@ from webapp.registry.models import ModelVersion
 from webapp.serving import services as serving
 from webapp.serving.models import Endpoint
 
-__all__ = ["cast", "run_as"]
+__all__ = ["run_as"]
+
+
+@pytest.fixture
+def cast(transactional_db: None) -> Cast:
+    make_teams()
+    return make_cast()
+
 
 WHY = "held-out has not evaluated this version"
 RULE = {"suite": "held-out", "metric": "accuracy", "bound": 0.9}

@@ -152,7 +152,13 @@ def triggers_of(row: Policy) -> str:
     measured = f"decay of {policy.decay_metric}" if policy.decay_metric else ""
     lasting = " or ".join(filter(None, ("drift" if policy.drift else "", measured)))
     parts = (
-        f"after {policy.for_minutes} min of {lasting}" if lasting else "",
+        (
+            f"after {policy.for_minutes} min of {lasting}"
+            if policy.for_minutes
+            else f"as soon as there is {lasting}"
+        )
+        if lasting
+        else "",
         f"when a version is {plural(policy.max_age_days, 'day')} old" if policy.max_age_days else "",
     )
     return ", or ".join(filter(None, parts))

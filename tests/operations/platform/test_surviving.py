@@ -12,7 +12,8 @@ from benchmarks.rig.survival_site import Site
 from tests.e2e.site import until
 from trainmaster.answers import Job
 
-COMPARES = Path(__file__).parent / "jobs" / "compares.py"
+COMPARES = Path(__file__).parent / "compares.py"
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

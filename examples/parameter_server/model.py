@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+RATE = 0.2
 WANTED = torch.arange(8.0) / 8  # what the model shall learn
 
 

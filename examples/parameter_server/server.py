@@ -1,7 +1,8 @@
 """A server of the parameters: it takes the gradients of the workers, each at its own pace, and saves."""
 
+import collective
 import torch
-from model import Model
+from model import RATE, Model
 
 import trainmaster
 from trainmaster.parameter_server import Mode, Server, addresses, index
@@ -12,9 +13,13 @@ def main() -> None:
     steps = int(asked.get("steps", 20))
     workers, servers = len(addresses("worker")), addresses("server")
     trainmaster.init(total_steps=steps)
+    if asked.get("mode") in collective.MODES:
+        collective.watch(asked, steps)
+        trainmaster.finish()
+        return
     server = Server(
         dict(Model().named_parameters()),
-        lambda parameters: torch.optim.SGD(parameters, lr=0.2),
+        lambda parameters: torch.optim.SGD(parameters, lr=RATE),
         workers=workers,
         steps=steps,
         mode=Mode(asked.get("mode", "stale-synchronous")),

@@ -2,6 +2,7 @@
 
 import time
 
+import collective
 import torch
 from model import Model, batch
 
@@ -13,6 +14,9 @@ def main() -> None:
     asked, last = trainmaster.hyperparameters(), index() == len(addresses("worker")) - 1
     codec = CODECS[asked.get("codec", "plain")]()
     pause = float(asked.get("straggler_ms", 0)) / 1_000 if last else 0.0
+    if asked.get("mode") in collective.MODES:
+        collective.work(asked, pause)
+        return
     model, client = Model(), Client(addresses("server"), index(), codec=codec)
     random = torch.Generator().manual_seed(index())
     while client.pull(model) is not None:

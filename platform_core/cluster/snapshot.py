@@ -44,6 +44,17 @@ class PlaceStep(NamedTuple):
     step_us: int
 
 
+class RankTraffic(NamedTuple):
+    """Bytes of a training step: between two GPUs of neighbouring stages, and what each sends in its data group."""
+
+    pipeline: int
+    data: int
+
+
+# Where nobody knows the model: data groups send while the backward pass goes on, and a stage waits for its neighbour.
+UNKNOWN_TRAFFIC = RankTraffic(1, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class PendingJob:
     """A job without slots: never placed, or preempted and waiting to resume."""
@@ -77,6 +88,8 @@ class PendingJob:
     tensor: int = 1  # GPUs that one node must have together
     group: int = 1  # GPUs that one node should have together: tensor and context ranks
     replica: int = 1  # GPUs by which it may grow or shrink
+    stages: int = 1  # of its pipeline
+    traffic: RankTraffic = UNKNOWN_TRAFFIC
     holders: tuple[str, ...] = ()  # nodes that hold its dataset, which it prefers among equally good ones
     place_steps: tuple[PlaceStep, ...] = ()  # by its layout, the fastest first; () where nothing is known
     planned_ms: int = 0  # the whole training at the fastest of them; 0 is not known
@@ -107,6 +120,7 @@ class PendingJob:
             tensor=spec.parallel.tp,
             group=spec.parallel.tp * spec.parallel.cp,
             replica=spec.parallel.replica,
+            stages=spec.parallel.pp,
         )
 
 

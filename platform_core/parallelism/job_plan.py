@@ -75,7 +75,7 @@ def _predict(asked: Transformer, parallel: Parallel, gpus: int, cluster: Cluster
         return None
     if refusals(shape, layout, cluster, asked.global_batch):
         return None
-    return plan_of(shape, layout, cluster, _recipe(asked), asked.global_batch, Calibration())
+    return plan_of(shape, layout, cluster, recipe_of(asked), asked.global_batch, Calibration())
 
 
 def estimate(spec: JobSpec, cluster: Cluster, price: int, calibration: Calibration) -> Estimate | None:
@@ -85,7 +85,7 @@ def estimate(spec: JobSpec, cluster: Cluster, price: int, calibration: Calibrati
         return None
     layout, recipe, batch = (
         layout_of(spec, spec.num_gpus),
-        _recipe(spec.transformer),
+        recipe_of(spec.transformer),
         spec.transformer.global_batch,
     )
     where = f"{spec.num_gpus} x {spec.gpu_type}"
@@ -107,7 +107,7 @@ def estimate(spec: JobSpec, cluster: Cluster, price: int, calibration: Calibrati
     return Estimate(True, _fits(spec, plan, f"fits on {where} with {title(layout)}", price), plan)
 
 
-def _recipe(asked: Transformer) -> Recipe:
+def recipe_of(asked: Transformer) -> Recipe:
     return replace(MODERN, precision=asked.precision)
 
 
@@ -124,7 +124,7 @@ def _fits(spec: JobSpec, plan: Plan, sentence: str, price: int) -> str:
 
 def _other(spec: JobSpec, shape: ModelShape, cluster: Cluster) -> str:
     """The fastest layout on as many GPUs, or else more of them."""
-    answer = search(shape, cluster, _recipe(spec.transformer), spec.transformer.global_batch, keep=1)
+    answer = search(shape, cluster, recipe_of(spec.transformer), spec.transformer.global_batch, keep=1)
     if not answer.plans or answer.offloaded:
         return _more(spec, shape, cluster)
     plan = answer.plans[0]
@@ -138,7 +138,7 @@ def _more(spec: JobSpec, shape: ModelShape, cluster: Cluster) -> str:
     while gpus <= 64 * spec.num_gpus:
         wider = cluster.holding(gpus)
         if wider.gpus == gpus:
-            answer = search(shape, wider, _recipe(spec.transformer), spec.transformer.global_batch, keep=1)
+            answer = search(shape, wider, recipe_of(spec.transformer), spec.transformer.global_batch, keep=1)
             if answer.plans and not answer.offloaded:
                 return f"{plural(gpus, 'GPU')} would do, with {title(answer.plans[0].layout)}"
         gpus *= 2

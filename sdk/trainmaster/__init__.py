@@ -32,7 +32,7 @@ from trainmaster.api import (
 from trainmaster.checkpoints.folder import CheckpointCorrupt
 from trainmaster.checkpoints.saving import CheckpointNotSaved
 from trainmaster.corruption import CorruptionFound
-from trainmaster.meshes import device_mesh, layout
+from trainmaster.meshes import device_mesh, expert_mesh, layout
 from trainmaster.run import Run
 from trainmaster.values import Audio, Histogram, Html, Image, Table, Text
 
@@ -51,6 +51,7 @@ __all__ = [
     "checkpoint_due",
     "data_dir",
     "device_mesh",
+    "expert_mesh",
     "finish",
     "hyperparameters",
     "init",

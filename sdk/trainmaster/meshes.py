@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from platform_core.errors import TrainmasterError
@@ -44,12 +45,30 @@ def device_mesh(device_type: str = "") -> DeviceMesh:
     A dimension that the layout does not name has one rank, so that `mesh["tp"]` works with every layout. Without
     `device_type` it is cuda where torch has it, else cpu.
     """
+    sizes = layout()
+    return _mesh(device_type, {name: getattr(sizes, name) for name in ORDER})
+
+
+def expert_mesh(device_type: str = "") -> DeviceMesh:
+    """The same ranks for the layers of experts: the dimensions pp, dp, ep, cp and tp. All ranks call it.
+
+    The data ranks, dp x fsdp of `device_mesh()`, are divided: those of one `ep` group hold different experts, and those
+    of one `dp` group hold the same and add up their gradients.
+    """
+    sizes = layout()
+    copies = (sizes.dp or 1) * sizes.fsdp
+    if copies % sizes.ep:
+        raise _invalid(f"{copies} data ranks (dp x fsdp) cannot be divided into {sizes.ep} expert ranks (ep)")
+    divided = {"pp": sizes.pp, "dp": copies // sizes.ep, "ep": sizes.ep, "cp": sizes.cp, "tp": sizes.tp}
+    return _mesh(device_type, divided)
+
+
+def _mesh(device_type: str, sizes: Mapping[str, int]) -> DeviceMesh:
     import torch
     from torch.distributed.device_mesh import init_device_mesh
 
-    sizes = layout()
     device = device_type or ("cuda" if torch.cuda.is_available() else "cpu")
-    return init_device_mesh(device, tuple(getattr(sizes, name) for name in ORDER), mesh_dim_names=ORDER)
+    return init_device_mesh(device, tuple(sizes.values()), mesh_dim_names=tuple(sizes))
 
 
 def _ranks() -> int:

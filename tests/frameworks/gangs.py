@@ -47,6 +47,7 @@ class Gang:
     seconds: int = 100
     parallel: Parallel | None = None  # None: as the job file has it
     variables: Mapping[str, str] = field(default_factory=dict)
+    hyperparameters: Mapping[str, object] = field(default_factory=dict)
 
     def folder(self, node: int) -> Path:
         return self.root / f"node-{node}"
@@ -64,7 +65,7 @@ class Gang:
             slots=tuple(range(self.slots)),
             master_port=port,
             checkpoint=replace(job.checkpoint, interval_steps=self.save_every),
-            hyperparameters_json=json.dumps({"steps": self.steps}),
+            hyperparameters_json=json.dumps({"steps": self.steps, **self.hyperparameters}),
         )
         processes = []
         for node in range(self.nodes):

@@ -116,6 +116,17 @@ def test_a_parameter_server_and_its_workers_train_and_go_on(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("mode", ["all-reduce", "local-sgd", "diloco"])
+def test_the_same_workers_train_without_the_server(mode: str, tmp_path: Path) -> None:
+    gang = Gang(
+        "parameter_server", tmp_path, nodes=2, slots=2, steps=60, hyperparameters={"mode": mode, "every": 4}
+    )
+    said = losses(gang.run())
+    assert sorted(said) == list(range(3, 61, 3))
+    assert said[60] < said[3]
+
+
+@pytest.mark.slow
 def test_horovod_over_two_nodes_goes_on_with_one(tmp_path: Path) -> None:
     """With a stand-in for Horovod, which has no wheel; the variables and the rendezvous are those of Horovod."""
     found = {"PYTHONPATH": STAND_IN}

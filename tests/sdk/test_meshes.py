@@ -68,3 +68,41 @@ def test_tensor_ranks_are_neighbours_in_the_mesh(tmp_path: Path) -> None:
     assert [rank["place"] for rank in found] == [
         [0, 0, 0, 0, 0], [0, 0, 0, 0, 1], [1, 0, 0, 0, 0], [1, 0, 0, 0, 1],
     ]  # fmt: skip
+
+
+EXPERTS = """
+import json
+import sys
+
+import torch
+import torch.distributed as dist
+import trainmaster
+
+dist.init_process_group("gloo")
+mesh, rank = trainmaster.expert_mesh("cpu"), dist.get_rank()
+sums = {}
+for name in ("dp", "ep", "tp"):
+    value = torch.tensor(10**rank)
+    dist.all_reduce(value, group=mesh.get_group(name))
+    sums[name] = int(value)
+json.dump({"sizes": dict(zip(mesh.mesh_dim_names, mesh.shape)), **sums}, open(f"{sys.argv[1]}-{rank}.json", "w"))
+dist.destroy_process_group()
+"""
+
+
+def test_expert_ranks_are_data_ranks_of_one_stage_that_follow_each_other(tmp_path: Path) -> None:
+    (tmp_path / "experts.py").write_text(EXPERTS)
+    run(["experts.py", "found"], tmp_path, ranks=4, TRAINMASTER_PARALLEL="dp=2 fsdp=2 ep=2")
+    found = [json.loads((tmp_path / f"found-{rank}.json").read_text()) for rank in range(4)]
+    assert found[0]["sizes"] == {"pp": 1, "dp": 2, "ep": 2, "cp": 1, "tp": 1}
+    assert [rank["ep"] for rank in found] == [11, 11, 1100, 1100]  # 0 with 1, 2 with 3
+    assert [rank["dp"] for rank in found] == [101, 1010, 101, 1010]  # 0 with 2, 1 with 3
+    assert [rank["tp"] for rank in found] == [1, 10, 100, 1000]
+
+
+def test_expert_ranks_that_do_not_divide_the_data_ranks_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "6")
+    monkeypatch.setenv("TRAINMASTER_PARALLEL", "fsdp=3,ep=2,tp=2")
+    with pytest.raises(TrainmasterError, match="3 data ranks") as refused:
+        trainmaster.expert_mesh("cpu")
+    assert "cannot be divided into 2 expert ranks (ep)" in refused.value.sentence

@@ -8,6 +8,7 @@ from platform_core.cluster.snapshot import PendingJob
 from platform_core.jobs.spec import JobSpec
 from platform_core.parallelism.hardware import Cluster
 from platform_core.parallelism.job_plan import place_steps, planned_ms
+from platform_core.parallelism.rank_traffic import rank_traffic
 from webapp.nodes import queries as nodes
 
 NodeOf = Callable[[str], Cluster | None]
@@ -19,6 +20,8 @@ def nodes_of_types() -> NodeOf:
 
 
 def with_place_steps(job: PendingJob, spec: JobSpec, node_of: NodeOf) -> PendingJob:
+    if (traffic := rank_traffic(spec)) is not None:
+        job = replace(job, traffic=traffic)
     if spec.num_gpus == 1 or not spec.transformer.is_given or (node := node_of(spec.gpu_type)) is None:
         return job
     steps = place_steps(spec, node)

@@ -10,6 +10,8 @@ from rest_framework import serializers
 from platform_core.jobs.ends import ENDS, EndReason
 from platform_core.jobs.states import ACTIVE
 from webapp.experiments.queries import mfu_of_job
+from webapp.jobs import layouts
+from webapp.jobs.layouts import LaidOut, LaidOutNode
 from webapp.jobs.models import Job
 from webapp.jobs.queries import remaining_ms
 from webapp.rest.enums import DryRunOutcome
@@ -54,6 +56,24 @@ class EndOut(serializers.Serializer[Job]):
         return {"reason": job.end, **asdict(end), "counts": end.counts or "none"}
 
 
+class LaidOutNodeOut(serializers.Serializer[LaidOutNode]):
+    node = serializers.CharField()
+    rack = serializers.CharField(allow_blank=True)
+    ranks = serializers.ListField(child=serializers.IntegerField(), source="groups.ranks")
+    coordinates = serializers.DictField(
+        child=serializers.ListField(child=serializers.IntegerField()),
+        help_text="By dimension of the mesh, its places that ranks of the node have: {pp: [0], tp: [0, 1]}.",
+        source="groups.by_dimension",
+    )
+
+
+class LaidOutOut(serializers.Serializer[LaidOut]):
+    """The layout of a job on its nodes, in order of rank."""
+
+    title = serializers.CharField()
+    nodes = LaidOutNodeOut(many=True)
+
+
 class JobOut(serializers.ModelSerializer[Job]):
     """A job. `spec` has the fields of the job file."""
 
@@ -75,6 +95,9 @@ class JobOut(serializers.ModelSerializer[Job]):
         allow_null=True,
         help_text="Why its newest attempt is being stopped, or ended; null before that.",
     )
+    layout = serializers.SerializerMethodField(
+        help_text="Which ranks and groups each node has; null without a layout in the job file."
+    )
     spec = SpecOut()
 
     class Meta:
@@ -82,7 +105,8 @@ class JobOut(serializers.ModelSerializer[Job]):
         fields = (
             "id", "name", "team", "user", "project", "state", "stopping", "end", "reason", "url", "priority",
             "num_gpus", "gpu_type", "attempt", "restarts", "submitted_ms", "started_ms", "finished_ms",
-            "latest_checkpoint", "waiting", "progress", "mfu", "spec", "lineage", "cloned_from",
+            "latest_checkpoint", "waiting", "progress", "mfu", "layout", "spec", "lineage",
+            "cloned_from",
         )  # fmt: skip
 
     def get_url(self, job: Job) -> str:
@@ -112,6 +136,13 @@ class JobOut(serializers.ModelSerializer[Job]):
     def get_mfu(self, job: Job) -> float | None:
         return mfu_of_job(job.id)
 
+    @extend_schema_field(LaidOutOut(allow_null=True))
+    def get_layout(self, job: Job) -> Any:
+        if not job.spec.get("parallel"):
+            return None
+        found = layouts.of_job(job, layouts.shown_attempt(job))
+        return LaidOutOut(found).data if found is not None else None
+
     def get_stopping(self, job: Job) -> str | None:
         return None if job.stop == "none" or job.finished_ms else job.stop
 
@@ -120,7 +151,7 @@ class JobListed(JobOut):
     """A job in a list, without what takes a query or much room."""
 
     class Meta(JobOut.Meta):
-        fields = tuple(name for name in JobOut.Meta.fields if name not in ("lineage", "mfu"))  # type: ignore[assignment]
+        fields = tuple(name for name in JobOut.Meta.fields if name not in ("lineage", "mfu", "layout"))  # type: ignore[assignment]
 
 
 class LogLineOut(serializers.Serializer[dict[str, Any]]):

@@ -97,16 +97,19 @@ class IslandCounts:
 
 
 def take_slots(
-    free: tuple[int, ...], islands: Islands, count: int
+    free: tuple[int, ...], islands: Islands, count: int, tensor: int = 1
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Returns `count` of a node's free slots, and the slots that stay free.
 
     They come from the smallest island that has enough, so that larger islands stay whole; else from as few islands as
-    possible.
+    possible, and of each as many as whole tensor groups take, where the node has enough of those.
     """
     if not islands:
         return free[:count], free[count:]
     groups = _free_by_island(free, islands)
+    whole = [group[: len(group) // tensor * tensor] for group in groups if len(group) >= tensor]
+    if count > max(map(len, groups), default=0) and sum(map(len, whole)) >= count:
+        groups = whole
     taken: list[int] = []
     while len(taken) < count:
         missing = count - len(taken)

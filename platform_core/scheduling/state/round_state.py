@@ -14,6 +14,7 @@ from platform_core.scheduling.estimates import remaining_ms, with_gpus
 from platform_core.scheduling.placement.better_place import LeftPlace, place_cost_clause
 from platform_core.scheduling.placement.cluster_view import ClusterView
 from platform_core.scheduling.placement.node_index import Demand, SlotCounts
+from platform_core.scheduling.placement.rank_order import node_order
 from platform_core.scheduling.placement.search import IslandCounts, Place, take_slots
 from platform_core.scheduling.reservations.nodes import Reservations
 from platform_core.scheduling.reservations.quota_ledger import QuotaLedger
@@ -177,9 +178,15 @@ class RoundState:
     def place_job(self, job: PendingJob, place: Place, *, fewer_than: int = 0) -> Placement:
         """Start the job there. `fewer_than`: the GPUs an elastic job asked for, when it starts with fewer."""
         members: list[Seat] = []
-        for rank, position in enumerate(place.nodes):
+        racks = [
+            (self.index.nodes[position].block, self.index.nodes[position].rack) for position in place.nodes
+        ]
+        for rank, turn in enumerate(node_order(job, racks, place.slots_each)):
+            position = place.nodes[turn]
             node = self.index.nodes[position]
-            slots, self._slots[position] = take_slots(self._slots[position], node.islands, place.slots_each)
+            slots, self._slots[position] = take_slots(
+                self._slots[position], node.islands, place.slots_each, job.tensor
+            )
             members.append(Seat(node.id, rank, slots))
             if self._islands is not None and node.islands:
                 self._islands.update(position, self._slots[position], node.islands)

@@ -35,6 +35,31 @@ def test_a_layout_is_placed_ordered_and_shown(
     assert "tp: 2" in settings
 
 
+def test_the_groups_of_each_node_are_on_its_page_and_over_rest(
+    submit: Submit, browser: Callable[[User], Client], owner: User, cluster: list[Node]
+) -> None:
+    job = submit(num_gpus=4, parallel={"tp": 2, "pp": 2})
+    client = browser(owner)
+    assert "listed here once the job is placed" in client.get(f"/jobs/{job.id}/").content.decode()
+    assert client.get(f"/api/v1/training-jobs/{job.id}").json()["layout"] == {
+        "title": "pp 2 x tp 2",
+        "nodes": [],
+    }
+    tick()
+    first, second = client.get(f"/api/v1/training-jobs/{job.id}").json()["layout"]["nodes"]
+    assert (first["ranks"], first["coordinates"]) == ([0, 1], {"pp": [0], "tp": [0, 1]})
+    assert (second["ranks"], second["coordinates"]) == ([2, 3], {"pp": [1], "tp": [0, 1]})
+    assert len({first["node"], second["node"]} & {node.hostname for node in cluster}) == 2
+    table = (
+        client.get(f"/jobs/{job.id}/")
+        .content.decode()
+        .partition('id="layout-title"')[2]
+        .partition("</table>")[0]
+    )
+    cells = [cell.partition("<")[0] for cell in table.split('<td class="n">')[1:]]
+    assert cells == ["0-1", "0", "0-1", "2-3", "1", "0-1"]
+
+
 def test_a_tensor_group_larger_than_every_node_can_never_start(submit: Submit) -> None:
     job = submit(num_gpus=4, parallel={"tp": 4})
     tick()
@@ -57,4 +82,7 @@ def test_a_job_without_a_layout_shows_none(
     [order] = wanted_states([first.node_id])[0].attempts
     assert order.launch is not None
     assert not order.launch.parallel.is_given
-    assert "tp 2" not in browser(owner).get(f"/jobs/{job.id}/").content.decode()
+    page = browser(owner).get(f"/jobs/{job.id}/").content.decode()
+    assert "tp 2" not in page
+    assert "layout-title" not in page
+    assert browser(owner).get(f"/api/v1/training-jobs/{job.id}").json()["layout"] is None

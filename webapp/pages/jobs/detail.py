@@ -26,8 +26,9 @@ from webapp.experiments import queries as experiments
 from webapp.experiments import reproduction
 from webapp.experiments.reproduction import Reproduction
 from webapp.jobs import hangs as hang_services
-from webapp.jobs import idle_policy, logs, lost_members, queries, spares
-from webapp.jobs.models import Attempt, Job, Spare
+from webapp.jobs import idle_policy, layouts, logs, lost_members, queries, spares
+from webapp.jobs.layouts import LaidOut
+from webapp.jobs.models import Job, Spare
 from webapp.pages import fragments
 from webapp.pages.jobs import checkpoints, corruption, presentation, recovery, run, start
 from webapp.pages.jobs import hangs as hang_panel
@@ -87,7 +88,7 @@ class JobPage:
 
     members: Callable[[], list[dict[str, Any]]]  # the nodes of the last attempt
     spares: Callable[[], list[Spare]]  # nodes that are kept ready
-    layout: Callable[[], str]  # how its ranks are arranged; '' where the job does not say
+    layout: Callable[[], LaidOut | None]  # how its ranks are arranged, where the job file says so
     lineage: Callable[[], tuple[LineageEntry, ...]]
     diff: str  # what was not committed when it was submitted
     logs_url: str
@@ -141,6 +142,7 @@ def _page(actor: Actor, job: Job, tab: str) -> JobPage:
     of_run = run.of_job(job)
     lineage = of_run.pop("lineage", job.lineage)
     events = cache(lambda: story(f"job:{job.id}")[::-1])
+    attempt = cache(lambda: layouts.shown_attempt(job))
     percent = presentation.percent(job)
     return JobPage(
         tab=tab,
@@ -170,9 +172,9 @@ def _page(actor: Actor, job: Job, tab: str) -> JobPage:
             "Its page then says what differs, and whether the metrics agree."
         ),
         confirm_lost=_confirm_lost(job),
-        members=lambda: presentation.members(_shown_attempt(job)),
+        members=lambda: presentation.members(attempt()),
         spares=lambda: spares.of_job(job) if job.spec.get("spares") else [],
-        layout=lambda: presentation.layout(job, _shown_attempt(job)),
+        layout=cache(lambda: layouts.of_job(job, attempt())),
         lineage=lambda: presentation.lineage_entries(job, lineage, _names(job, lineage)),
         diff=lineage.get("git_diff") or "",
         logs_url=reverse("jobs:log", args=[job.id]),
@@ -229,13 +231,6 @@ def _confirm_cancel(job: Job) -> str:
         else "It has no checkpoint, so a clone begins at step 1."
     )
     return f"{job.name} stops on all its nodes. Its checkpoints, metrics and log are kept. {resume}"
-
-
-def _shown_attempt(job: Job) -> Attempt | None:
-    """Returns the attempt whose nodes are shown: the one that runs, or that the job ended with."""
-    newest = next(iter(queries.attempts(job.id)), None)
-    ended = newest is not None and newest.ended_ms is not None
-    return None if ended and job.state not in TERMINAL else newest
 
 
 def _names(job: Job, lineage: dict[str, Any]) -> dict[str, str]:

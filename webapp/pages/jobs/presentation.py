@@ -6,7 +6,6 @@ from typing import Any
 import yaml
 
 from platform_core.jobs.ends import ENDS, EndReason
-from platform_core.jobs.parallel import title_of
 from platform_core.jobs.spec import given
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING
 from platform_core.quotas.cost import cost_micro_dollars
@@ -181,12 +180,6 @@ def members(attempt: Attempt | None) -> list[dict[str, Any]]:
         }
         for member in sorted(attempt.members.all(), key=lambda member: member.rank)
     ]
-
-
-def layout(job: Job, attempt: Attempt | None) -> str:
-    """An elastic job has as many copies of the model as its attempt has slots for."""
-    held = sum(len(member.slots) for member in attempt.members.all()) if attempt is not None else 0
-    return title_of(job.spec, held or job.num_gpus)
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,9 @@ def _number(row: Mapping[str, Any], name: str, most: float = _LARGEST) -> int | 
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _invalid(name, value, "it must be a number")
     if not 0 <= value <= most:
-        raise _invalid(name, value, f"it must be from 0 to {most:,}" if most < _LARGEST else "it must be 0 or more")
+        raise _invalid(
+            name, value, f"it must be from 0 to {most:,}" if most < _LARGEST else "it must be 0 or more"
+        )
     return value
 
 

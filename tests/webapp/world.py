@@ -32,6 +32,7 @@ from webapp.lineage import services as lineage
 from webapp.metrics.values import Points
 from webapp.nodes import services as clusters
 from webapp.quotas.models import Quota
+from webapp.registry import exports
 from webapp.registry import services as registry
 from webapp.registry.models import ModelVersion
 from webapp.reports import services as reports
@@ -65,6 +66,7 @@ class World:
     artifact: int
     model: str
     model_version: str
+    serving_target: str
     suite: str  # its name; lena published it
     deployment: str
     upload: str
@@ -146,6 +148,9 @@ def build(cast: Cast) -> World:
         artifact=artifact.pk,
         model="bytelm",
         model_version=version.id,
+        serving_target=exports.set_target(
+            accounts.actor_of(cast.lead), "vision", "edge", {"max_latency_ms": 5}
+        ).name,
         suite=evaluations.publish(accounts.actor_of(cast.lead), suite_mapping())[0].name,
         deployment=deployment.id,
         upload=_upload(alice, "code"),

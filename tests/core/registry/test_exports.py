@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from platform_core.errors import TrainmasterError
 from platform_core.registry import export_report
+from platform_core.registry.differences import compare
 from platform_core.registry.exports import (
     TOLERANCES,
     Difference,
@@ -22,7 +24,6 @@ from platform_core.registry.exports import (
     Target,
     Tolerance,
     best,
-    compare,
     is_same,
     percentile,
     refusals,
@@ -148,7 +149,9 @@ def test_a_version_serves_a_target_by_its_fastest_export_that_passes(
 @given(st.lists(values, min_size=1, max_size=50))
 def test_a_percentile_is_one_of_the_values_and_grows(measured: list[float]) -> None:
     p50, p95 = percentile(measured, 0.5), percentile(measured, 0.95)
-    assert p50 in measured and p95 in measured and p50 <= p95 <= max(measured)
+    assert p50 in measured
+    assert p95 in measured
+    assert p50 <= p95 <= max(measured)
     assert sum(value <= p95 for value in measured) >= 0.95 * len(measured)
 
 
@@ -194,8 +197,10 @@ json_values = st.recursive(
 @given(json_values)
 def test_a_report_is_read_or_refused_whatever_it_is(document: object) -> None:
     row = {"format": "onnx", "dtype": "float32", "difference": document, "file": document}
-    for whole in (document, {"exports": document, "tolerance": {}}, {"exports": [row], "tolerance": document}):
-        try:
-            export_report.read(whole)
-        except TrainmasterError as error:
-            assert error.code == "request_invalid"
+    for whole in (
+        document,
+        {"exports": document, "tolerance": {}},
+        {"exports": [row], "tolerance": document},
+    ):
+        with suppress(TrainmasterError):
+            assert export_report.read(whole).exports

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from platform_core.registry.exports import is_same
 from trainmaster.cli import output
 from trainmaster.cli.commands import Failure
 from trainmaster.cli.session import connect
@@ -40,7 +41,8 @@ def export_model(
 
     SOURCE is a folder with weights, a file of weights (.pt, .pth, .safetensors) or the folder of a checkpoint. Without
     --format it is written as the target asks, else in every format that this Python can write. `export.json` in DIR
-    has the results, and comes with the version that is registered from DIR. Ends with 1 where an export is wrong.
+    has the results, and comes with the version that is registered from DIR. Ends with 1 where an export is wrong, or
+    none serves the target.
     """
     try:
         import numpy as np
@@ -54,7 +56,7 @@ def export_model(
     asked = _target(target)
     try:
         rows = np.load(samples, allow_pickle=False)
-        export(
+        report = export(
             module_of(source, entry, state), rows, folder, target=asked, formats=formats, dtype=dtype or "",
             repeats=repeats,
         )  # fmt: skip
@@ -65,7 +67,7 @@ def export_model(
         output.dump_json(document)
     else:
         _print(document, folder)
-    if any(document["refused"].values()):
+    if not all(map(is_same, report.exports)) or all(document["refused"].values()):
         raise SystemExit(1)
 
 

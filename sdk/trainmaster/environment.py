@@ -114,7 +114,7 @@ def serving_environment(variables: Mapping[str, str] = os.environ) -> Target | N
     try:
         fields = json.loads(text)
         return export_report.target(str(fields.pop("name")), fields)
-    except (ValueError, KeyError, AttributeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         why = f'it must be JSON such as {{"name": "edge", "max_latency_ms": 5}}, not {text[:80]!r}'
         raise TrainmasterError("request_invalid", what="TRAINMASTER_SERVING_CONSTRAINTS", why=why) from error
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
+from platform_core.registry import export_report
 from platform_core.registry.exports import is_same
 from trainmaster.cli import output
 from trainmaster.cli.commands import Failure
 from trainmaster.cli.session import connect
 from trainmaster.cli.targets import DTYPES, FORMATS, row_of
+from trainmaster.serving.runtimes.custom import LoadError
+
+PACKAGE = "trainmaster.model_export"  # imported where it is used: other commands need no torch
 
 
 @click.command("export-model")
@@ -47,17 +52,14 @@ def export_model(
     try:
         import numpy as np
 
-        from trainmaster.model_export import export_model as export
-        from trainmaster.model_export.source import module_of
+        run, weights = import_module(f"{PACKAGE}.run"), import_module(f"{PACKAGE}.source")
     except ModuleNotFoundError as error:
         raise Failure(f"Exporting a model needs {error.name}, which this Python does not have.") from error
-    from trainmaster.serving.runtimes.custom import LoadError
-
     asked = _target(target)
     try:
         rows = np.load(samples, allow_pickle=False)
-        report = export(
-            module_of(source, entry, state), rows, folder, target=asked, formats=formats, dtype=dtype or "",
+        report = run.export_model(
+            weights.module_of(source, entry, state), rows, folder, target=asked, formats=formats, dtype=dtype or "",
             repeats=repeats,
         )  # fmt: skip
     except (LoadError, ValueError) as error:
@@ -74,8 +76,6 @@ def export_model(
 def _target(name: str) -> Any:
     if not name:
         return None
-    from platform_core.registry import export_report
-
     with connect() as client:
         team, _, short = name.rpartition("/")
         team = client.only_team(team)

@@ -16,6 +16,7 @@ import numpy as np
 
 from platform_core.registry.exports import Format
 from platform_core.serving.runtimes import RuntimeName
+from trainmaster.serving.loading import load
 
 Predict = Callable[[Any], Any]  # rows → outputs
 _RUNTIMES = {Format.TORCHSCRIPT: RuntimeName.TORCHSCRIPT, Format.TORCH_EXPORT: RuntimeName.EXPORTED}
@@ -48,8 +49,6 @@ def main(format: str, file: Path, rows_file: Path, answer: Path, repeats: int) -
 
 def _runtime(format: str, file: Path) -> Predict:
     """As the model server loads and runs it."""
-    from trainmaster.serving.loading import load
-
     runtime = load(file.parent, _RUNTIMES[Format(format)], file.name)
     return lambda rows: np.stack(list(runtime.predict([runtime.prepare(row) for row in rows])))
 

@@ -67,7 +67,7 @@ def _torchscript(module: torch.nn.Module, rows: torch.Tensor, path: Path, opset:
     try:
         program = torch.jit.script(module)
     except Exception:  # torch raises whatever its compiler meets
-        program = torch.jit.trace(module, rows, check_trace=False)
+        program = torch.jit.trace(module, rows, check_trace=False)  # type: ignore[no-untyped-call]
     torch.jit.save(program, str(path))
 
 

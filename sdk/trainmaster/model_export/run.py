@@ -146,7 +146,8 @@ def _probed(rows: Any, path: Path, format: str, repeats: int) -> tuple[Any, list
     with tempfile.TemporaryDirectory() as place:
         given, answer = Path(place) / "rows.npy", Path(place) / "answer.npz"
         np.save(given, rows)
-        command = [sys.executable, "-m", probe.__name__, format, path, given, answer, str(repeats)]
+        files = [str(path), str(given), str(answer)]
+        command = [sys.executable, "-m", probe.__name__, format, *files, str(repeats)]
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, timeout=MOST_SECONDS, check=False,

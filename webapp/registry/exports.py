@@ -84,13 +84,9 @@ def ask_for_report(version: ModelVersion) -> None:
 
 
 def read_again(actor: Actor, version: ModelVersion) -> None:
-    """Raises request_invalid where its files have no report."""
+    """Raises not_allowed; does nothing where its files have no report."""
     permissions.require(actor, "model.register", version.model.team_id)
-    if not version.manifest_id or not _report_path(artifacts.file_list(version.manifest_id)):
-        raise TrainmasterError(
-            "request_invalid", what=f"the exports of {version}", why=f"its files have no {FILE}"
-        )
-    hints.read_exports(version.id)
+    ask_for_report(version)
 
 
 def read_report(version_id: str) -> None:

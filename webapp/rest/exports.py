@@ -17,7 +17,7 @@ from webapp.rest.enums import ExportDtype, ExportFormat
 from webapp.rest.openapi import listed
 
 
-class Constraints(serializers.Serializer[Any]):
+class ServingConstraints(serializers.Serializer[Any]):
     """What is left out, 0 or empty asks nothing."""
 
     max_latency_ms = serializers.FloatField(required=False, help_text="Of one row, 95th percentile.")
@@ -34,11 +34,11 @@ class Constraints(serializers.Serializer[Any]):
 class ServingTargetOut(serializers.Serializer[Any]):
     team = serializers.CharField(source="team_id")
     name = serializers.CharField()
-    constraints = Constraints()
+    constraints = ServingConstraints()
     changed_ms = serializers.IntegerField()
 
 
-class DifferenceOut(serializers.Serializer[Any]):
+class ExportDifferenceOut(serializers.Serializer[Any]):
     """The largest over all outputs of all samples; null: not a number."""
 
     absolute = serializers.FloatField(allow_null=True)
@@ -51,7 +51,7 @@ class ExportOut(serializers.Serializer[Any]):
     file = serializers.CharField()
     sha256 = serializers.CharField()
     dtype = serializers.ChoiceField(choices=ExportDtype)
-    difference = DifferenceOut(allow_null=True)
+    difference = ExportDifferenceOut(allow_null=True)
     p50_ms = serializers.FloatField(allow_null=True)
     p95_ms = serializers.FloatField(allow_null=True)
     memory_bytes = serializers.IntegerField(allow_null=True)
@@ -59,19 +59,19 @@ class ExportOut(serializers.Serializer[Any]):
     problem = serializers.CharField(help_text="Why it does not count; empty: it does.")
 
 
-class ToleranceOut(serializers.Serializer[Any]):
+class ExportToleranceOut(serializers.Serializer[Any]):
     absolute = serializers.FloatField()
     relative = serializers.FloatField()
 
 
-class ReportOut(serializers.Serializer[Any]):
+class ExportReportOut(serializers.Serializer[Any]):
     samples = serializers.IntegerField()
     device = serializers.CharField(help_text="On which it was measured.")
-    tolerance = ToleranceOut()
+    tolerance = ExportToleranceOut()
     exports = ExportOut(many=True)
 
 
-class VerdictOut(serializers.Serializer[Any]):
+class TargetVerdictOut(serializers.Serializer[Any]):
     target = serializers.CharField(source="target.name")
     passed = serializers.SerializerMethodField()
     format = serializers.CharField(
@@ -84,13 +84,13 @@ class VerdictOut(serializers.Serializer[Any]):
         return row.export is not None
 
 
-class ExportsOut(serializers.Serializer[Any]):
+class VersionExportsOut(serializers.Serializer[Any]):
     read_ms = serializers.IntegerField(
         allow_null=True, help_text="null: it has no report, or it was not read yet."
     )
     problem = serializers.CharField(help_text="Why its report cannot be read.")
-    report = ReportOut(allow_null=True)
-    targets = VerdictOut(many=True)
+    report = ExportReportOut(allow_null=True)
+    targets = TargetVerdictOut(many=True)
 
 
 class ServingTargets(APIView):
@@ -102,7 +102,7 @@ class ServingTargets(APIView):
 
 
 class OneServingTarget(APIView):
-    @extend_schema(request=Constraints, responses=ServingTargetOut)
+    @extend_schema(request=ServingConstraints, responses=ServingTargetOut)
     def put(self, request: Request, team: str, name: str) -> Response:
         """Set what exports for a serving target must meet."""
         given = request.data if isinstance(request.data, dict) else {"body": request.data}
@@ -116,14 +116,14 @@ class OneServingTarget(APIView):
 
 
 class Exports(APIView):
-    @extend_schema(responses=ExportsOut)
+    @extend_schema(responses=VersionExportsOut)
     def get(self, request: Request, team: str, name: str, number: int) -> Response:
         """Read what was measured of the exports of a version, and which serving targets they serve."""
         return Response(_exports(_version(request, team, name, number)))
 
-    @extend_schema(request=None, responses={202: ExportsOut})
+    @extend_schema(request=None, responses={202: VersionExportsOut})
     def post(self, request: Request, team: str, name: str, number: int) -> Response:
-        """Read the export.json of a version again."""
+        """Read the export.json of a version again, in the background; without one nothing is done."""
         version = _version(request, team, name, number)
         exports.read_again(actor_of(request), version)
         return Response(_exports(version), status=202)
@@ -140,5 +140,5 @@ def _exports(version: ModelVersion) -> dict[str, Any]:
         "read_ms": version.exports.get("at_ms"),
         "problem": version.exports.get("problem", ""),
         "report": export_report.as_mapping(report) if report else None,
-        "targets": VerdictOut(exports.verdicts(version, rows), many=True).data,
+        "targets": TargetVerdictOut(exports.verdicts(version, rows), many=True).data,
     }

@@ -208,16 +208,23 @@ def test_a_team_has_a_bounded_number_of_targets(cast: Cast, monkeypatch: pytest.
         set_target(cast, "phone")
 
 
-def test_a_version_without_a_report_has_nothing_to_read_again(cast: Cast, api: Api) -> None:
+def test_a_report_is_read_again_and_without_one_nothing_is_done(
+    cast: Cast, api: Api, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("webapp.registry.hints.current_app.send_task", lambda name, ids: asked.append(name))
     register(cast, report(measured()))
-    again = api(cast.owner).post("/api/v1/models/vision/mlp/versions/1/exports", {}, format="json")
-    assert again.status_code == 202
     alice = actor_of(cast.owner)
     upload = artifacts.start_upload(alice, "vision", "model", "bare")
     artifacts.receive_file(alice, upload.id, "weights.bin", io.BytesIO(b"weights"))
     services.register(alice, "vision", "mlp", manifest=artifacts.complete_upload(alice, upload.id).id)
-    refused = api(cast.owner).post("/api/v1/models/vision/mlp/versions/2/exports", {}, format="json")
-    assert "its files have no export.json" in refused.json()["detail"]
+    owner, address = api(cast.owner), "/api/v1/models/vision/mlp/versions"
+    with django_capture_on_commit_callbacks(execute=True):
+        assert owner.post(f"{address}/2/exports", {}, format="json").json()["report"] is None
+    assert asked == []
+    with django_capture_on_commit_callbacks(execute=True):
+        assert owner.post(f"{address}/1/exports", {}, format="json").status_code == 202
+    assert asked == ["registry.read_exports"]
 
 
 def test_a_job_reads_what_its_serving_target_asks(cast: Cast, api: Api, cluster: list[Node]) -> None:

@@ -233,6 +233,15 @@ class JobSpec:
         example="train",
     )
 
+    serving_target: str = described(
+        slug(60, "the name of a serving target of the team, such as edge"),
+        "Serving target",
+        "The script reads what it asks with `trainmaster.serving_constraints()`.",
+        Group.DATA,
+        default="",
+        example="edge",
+    )
+
     environment: tuple[tuple[str, str], ...] = described(
         pairs(readers.environment, readers.MAX_PAIRS, {"type": "string"}),
         "Environment",

@@ -54,6 +54,7 @@ class Policy:
     self_validation: bool = False
     uncontaminated: bool = False  # no file of the evaluation data among the training data
     measured_by: Measurer = Measurer.ANYONE
+    serving_target: str = ""  # that one of its exports has to serve
     approvals: int = 0  # for production, by others than who registered the version
     approvers: frozenset[str] = frozenset({"lead"})  # roles
 
@@ -93,6 +94,7 @@ class Evidence:
     approvals: tuple[Approval, ...] = ()
     self_validated: bool | None = None  # None: not tried
     self_validation_problem: str = ""
+    export_refusals: tuple[str, ...] = ("it has no export",)  # why none serves the target of the policy
     has_production: bool = False  # another version of the model is in production
 
 
@@ -114,6 +116,7 @@ def admit(target: Stage, policy: Policy, evidence: Evidence) -> Admitted | Refus
         *_validation(policy, evidence),
         *_thresholds(policy, evidence),
         *_margins(policy, evidence),
+        *_exports(policy, evidence),
         *(_approvals(policy, evidence) if target is Stage.PRODUCTION else ()),
     ]
     return Refused(tuple(dict.fromkeys(reasons))) if reasons else Admitted()
@@ -182,6 +185,11 @@ def _margins(policy: Policy, evidence: Evidence) -> Iterator[str]:
                 f"{where} may be {-worse:.4g} worse than production ({difference.pairs:,} pairs, 95 % interval); "
                 f"{rule.worse_by:.4g} is allowed"
             )
+
+
+def _exports(policy: Policy, evidence: Evidence) -> Iterator[str]:
+    for reason in evidence.export_refusals if policy.serving_target else ():
+        yield f"no export serves {policy.serving_target}: {reason}"
 
 
 def _approvals(policy: Policy, evidence: Evidence) -> Iterator[str]:

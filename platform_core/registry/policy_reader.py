@@ -12,7 +12,8 @@ from platform_core.registry.gates import Direction, Margin, Measurer, Policy, Th
 ROLES = ("lead", "member")
 MOST_RULES, MOST_APPROVALS = 100, 10
 _FIELDS = {
-    "thresholds", "margins", "measured_by", "self_validation", "uncontaminated", "approvals", "approvers",
+    "thresholds", "margins", "measured_by", "self_validation", "uncontaminated", "serving_target", "approvals",
+    "approvers",
 }  # fmt: skip
 _THRESHOLD = {"suite", "metric", "direction", "bound", "every_slice"}
 _MARGIN = {"suite", "metric", "direction", "worse_by"}
@@ -30,11 +31,15 @@ def read(fields: Mapping[str, Any]) -> Policy:
     measured_by = fields.get("measured_by", "anyone")
     if measured_by not in tuple(Measurer):
         raise _invalid("measured_by", measured_by, "it must be server or anyone")
+    serving_target = fields.get("serving_target", "")
+    if not isinstance(serving_target, str) or len(serving_target) > 60 or not serving_target.isprintable():
+        raise _invalid("serving_target", serving_target, "it must be the name of a serving target")
     return Policy(
         thresholds=tuple(_threshold(row) for row in _rows(fields, "thresholds")),
         margins=tuple(_margin(row) for row in _rows(fields, "margins")),
         self_validation=_flag(fields, "self_validation"),
         uncontaminated=_flag(fields, "uncontaminated"),
+        serving_target=serving_target,
         approvals=approvals,
         measured_by=Measurer(measured_by),
         approvers=frozenset(approvers),
@@ -51,6 +56,7 @@ def as_mapping(policy: Policy) -> dict[str, Any]:
         "measured_by": policy.measured_by.value,
         "self_validation": policy.self_validation,
         "uncontaminated": policy.uncontaminated,
+        "serving_target": policy.serving_target,
         "approvals": policy.approvals,
         "approvers": sorted(policy.approvers),
     }

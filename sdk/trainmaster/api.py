@@ -16,11 +16,19 @@ from typing import TYPE_CHECKING, Any
 from trainmaster.checkpoints import collective, loading
 from trainmaster.checkpoints.saving import CopyTime, WhenBusy
 from trainmaster.efficiency.meter import Part
-from trainmaster.environment import JobEnvironment, Scalar, client_environment, job_environment
+from trainmaster.environment import (
+    JobEnvironment,
+    Scalar,
+    client_environment,
+    job_environment,
+    serving_environment,
+)
 from trainmaster.run import Run, setting_of
 from trainmaster.tracking.live import ExitWatch, Tracking
 
 if TYPE_CHECKING:
+    from platform_core.registry.export_report import Report
+    from platform_core.registry.exports import Target
     from trainmaster.query import RunRecord
 
 _lock = threading.Lock()
@@ -212,6 +220,35 @@ def runs(
 def hyperparameters() -> dict[str, Scalar]:
     """The hyperparameters of the job; on a laptop those of TRAINMASTER_HYPERPARAMETERS, as JSON."""
     return dict(job_environment().hyperparameters)
+
+
+def serving_constraints() -> Target | None:
+    """What the serving target of the job asks of its model: `max_latency_ms`, `max_memory_bytes`, `max_difference`,
+    `max_opset`, `dtype` and `formats`; 0, "" and an empty set ask nothing. None where the job names no target.
+    """
+    return serving_environment()
+
+
+def export_model(
+    module: Any,
+    samples: Any,
+    folder: str | Path,
+    *,
+    formats: Sequence[str] = (),
+    dtype: str = "",
+    repeats: int = 100,
+) -> Report:
+    """Write a torch module for serving into `folder`, in the formats and the dtype of the job's serving target.
+
+    Each file is loaded by a process of its own, compared with the module on the samples, and measured; `export.json`
+    beside them has the results. On several ranks call it on one. docs/how-to/export-a-model.md describes it.
+    """
+    from trainmaster import model_export
+
+    target = serving_constraints()
+    return model_export.export_model(
+        module, samples, folder, target=target, formats=formats, dtype=dtype, repeats=repeats
+    )
 
 
 def data_dir(default: str | Path = "data") -> Path:

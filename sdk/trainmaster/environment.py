@@ -12,6 +12,8 @@ from typing import Literal
 
 from platform_core.errors import TrainmasterError
 from platform_core.loading.dropped import NONE, Dropped, from_text
+from platform_core.registry import export_report
+from platform_core.registry.exports import Target
 
 Scalar = str | int | float | bool
 
@@ -102,6 +104,19 @@ def google_environment(variables: Mapping[str, str] = os.environ) -> GoogleEnvir
 def layout_environment(variables: Mapping[str, str] = os.environ) -> str:
     """The sizes of the layout as text, such as fsdp=2,tp=4."""
     return variables.get("TRAINMASTER_PARALLEL", "")
+
+
+def serving_environment(variables: Mapping[str, str] = os.environ) -> Target | None:
+    """The serving target of the job; None where it names none."""
+    text = variables.get("TRAINMASTER_SERVING_CONSTRAINTS", "")
+    if not text:
+        return None
+    try:
+        fields = json.loads(text)
+        return export_report.target(str(fields.pop("name")), fields)
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        why = f'it must be JSON such as {{"name": "edge", "max_latency_ms": 5}}, not {text[:80]!r}'
+        raise TrainmasterError("request_invalid", what="TRAINMASTER_SERVING_CONSTRAINTS", why=why) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from platform_core.errors import TrainmasterError
-from trainmaster.environment import JobEnvironment, client_environment, job_environment
+from trainmaster.environment import JobEnvironment, client_environment, job_environment, serving_environment
 
 
 def test_a_laptop_tells_nothing_and_gets_the_defaults() -> None:
@@ -64,3 +64,17 @@ def test_a_value_without_sense_is_refused_by_name(name: str, value: str) -> None
 def test_the_config_file_of_the_cli_lies_where_the_user_wants_it() -> None:
     told = client_environment({"XDG_CONFIG_HOME": "/c", "TRAINMASTER_URL": "http://p"})
     assert (told.url, told.token, told.config_file) == ("http://p", "", Path("/c/trainmaster/config.toml"))
+
+
+def test_the_serving_target_of_a_job_is_read_and_absent_without_one() -> None:
+    given = {"TRAINMASTER_SERVING_CONSTRAINTS": '{"name": "edge", "max_latency_ms": 5, "formats": ["onnx"]}'}
+    target = serving_environment(given)
+    assert target is not None
+    assert (target.name, target.max_latency_ms, target.formats) == ("edge", 5, {"onnx"})
+    assert serving_environment({}) is None
+
+
+@pytest.mark.parametrize("text", ["edge", "[]", "{}", '{"name": "edge", "max_latency_ms": "5"}'])
+def test_constraints_that_cannot_be_read_are_refused_before_training(text: str) -> None:
+    with pytest.raises(TrainmasterError):
+        serving_environment({"TRAINMASTER_SERVING_CONSTRAINTS": text})

@@ -40,6 +40,12 @@ def api_model_rows() -> Iterator[Row]:
     run = f"{number}/evaluation-runs"
     yield row("get", run, OF_TEAM, f"{first}/evaluation-runs")
     yield row("post", run, MEMBERS, f"{first}/evaluation-runs", {"suite": "{suite}"})
+    yield row("get", f"{number}/exports", OF_TEAM, f"{first}/exports")
+    yield row("post", f"{number}/exports", MEMBERS, f"{first}/exports")
+    yield row("get", "serving-targets", SIGNED_IN)
+    target, edge = "serving-targets/<str:team>/<str:name>", "serving-targets/vision/{serving_target}"
+    yield row("put", target, LEADS, edge, {"max_latency_ms": 5})
+    yield row("delete", target, LEADS, edge)
     yield row("get", "evaluation-suites", SIGNED_IN)
     suite = {
         "name": "new", "team": "vision", "command": "e.py", "gpu_type": "cpu", "metrics": SUITE_METRICS,

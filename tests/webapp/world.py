@@ -32,6 +32,7 @@ from webapp.lineage import services as lineage
 from webapp.metrics.values import Points
 from webapp.nodes import services as clusters
 from webapp.quotas.models import Quota
+from webapp.registry import exports
 from webapp.registry import services as registry
 from webapp.registry.models import ModelVersion
 from webapp.reports import services as reports
@@ -65,6 +66,7 @@ class World:
     artifact: int
     model: str
     model_version: str
+    serving_target: str
     suite: str  # its name; lena published it
     deployment: str
     upload: str
@@ -146,7 +148,7 @@ def build(cast: Cast) -> World:
         artifact=artifact.pk,
         model="bytelm",
         model_version=version.id,
-        suite=evaluations.publish(accounts.actor_of(cast.lead), suite_mapping())[0].name,
+        **_proofs(cast),
         deployment=deployment.id,
         upload=_upload(alice, "code"),
         run_upload=_run_upload(alice, job.id),
@@ -167,6 +169,15 @@ def build(cast: Cast) -> World:
         leftover=_leftover(alice),
         **_alerts(cast, job.id),
     )
+
+
+def _proofs(cast: Cast) -> dict[str, str]:
+    """What versions are measured by."""
+    lead = accounts.actor_of(cast.lead)
+    return {
+        "suite": evaluations.publish(lead, suite_mapping())[0].name,
+        "serving_target": exports.set_target(lead, "vision", "edge", {"max_latency_ms": 5}).name,
+    }
 
 
 def _hold(deployment: Deployment, node: str) -> None:

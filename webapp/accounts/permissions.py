@@ -60,6 +60,7 @@ RULES: dict[str, Rule] = {
     "model.view": Rule("see this model", VIEWERS),
     "model.register": Rule("register models for this team", MEMBERS),
     "model.gate": Rule("change what versions of models must have proven", LEADS),
+    "target.set": Rule("change the serving targets of this team", LEADS),
     "lineage.recall": Rule("recall another person's data, runs and models", LEADS, own=MEMBERS),
     "model.approve": Rule("approve versions of models", MEMBERS),
     "model.delete": Rule("delete another person's models", LEADS, own=MEMBERS),

@@ -16,7 +16,7 @@ OPENAPI = {
             "EndpointState", "ReplicaState", "ModelVersionStage", "ReproductionSubject", "MetricAgreement",
             "AlertSeverity", "ChannelKind", "SnapshotState", "AccessDecision", "MetricDirection", "MetricGoal",
             "ResultsMeasurer", "ResultsSource", "EvaluationState", "RetrainingState", "RetrainingTrigger",
-            "LineageKind", "LeftoverKind", "LimitedKind", "ProfileKind",
+            "LineageKind", "LeftoverKind", "LimitedKind", "ProfileKind", "ExportFormat", "ExportDtype",
         )
     },
     "POSTPROCESSING_HOOKS": [

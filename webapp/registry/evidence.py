@@ -19,6 +19,7 @@ from platform_core.registry.gates import Approval as GivenApproval
 from platform_core.registry.gates import Evaluation as Measured
 from platform_core.registry.gates import Evidence, Measurer, Policy
 from webapp.recalls import queries as recalls
+from webapp.registry import exports
 from webapp.registry.models import Evaluation, ModelVersion
 
 
@@ -42,6 +43,7 @@ def of(version: ModelVersion, policy: Policy) -> Evidence:
         ),
         self_validated=version.validation["problem"] == "" if version.validation else None,
         self_validation_problem=version.validation.get("problem", ""),
+        export_refusals=exports.refusals(version, policy.serving_target) if policy.serving_target else (),
         has_production=production is not None,
     )
 
@@ -54,7 +56,8 @@ def digest(version: ModelVersion, policy: Policy) -> str:
         for suite in sorted(policy.suites & rows.keys())
     ]
     validated = version.validation.get("problem") if policy.self_validation else None
-    return hashlib.sha256(json.dumps([shown, validated]).encode()).hexdigest()
+    exported = [version.exports.get("report")] if policy.serving_target else []
+    return hashlib.sha256(json.dumps([shown, validated, *exported]).encode()).hexdigest()
 
 
 def digest_of(samples: Iterable[estimates.Sample]) -> str:

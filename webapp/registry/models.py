@@ -62,6 +62,10 @@ class ModelVersion(models.Model):
     validation = models.JSONField(
         default=dict, help_text="problem, tensors, job and time of its self-validation; empty: not tried"
     )
+    exports = models.JSONField(
+        default=dict,
+        help_text="report of its `export.json`, problem and time of the reading; empty: it has none",
+    )
     created_ms = models.BigIntegerField()
     created_by = models.ForeignKey("accounts.User", models.PROTECT)
     changed_ms = models.BigIntegerField(default=0)
@@ -72,6 +76,21 @@ class ModelVersion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.model.name} v{self.version}"
+
+
+class ServingTarget(models.Model):
+    """What a team's serving asks of an export: latency, memory, opset, dtype, formats."""
+
+    team = models.ForeignKey("accounts.Team", models.CASCADE)
+    name = models.CharField(max_length=60)
+    constraints = models.JSONField(default=dict, help_text="platform_core.registry.export_report.constraints")
+    changed_ms = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["team", "name"], name="one_serving_target_a_name")]
+
+    def __str__(self) -> str:
+        return f"{self.team_id}/{self.name}"
 
 
 class ModelAlias(models.Model):

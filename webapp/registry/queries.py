@@ -1,4 +1,5 @@
 from collections.abc import Iterable
+from typing import Any
 
 from django.db.models import Prefetch, Q, QuerySet
 
@@ -8,7 +9,7 @@ from platform_core.registry import policy_reader
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
-from webapp.registry.models import Evaluation, Model, ModelVersion
+from webapp.registry.models import Evaluation, Model, ModelVersion, ServingTarget
 
 
 def models(teams: Iterable[str] | None) -> list[Model]:
@@ -108,6 +109,12 @@ def files_of(team: str, reference: str) -> ArtifactReference:
     if version is None or version.manifest_id is None:
         raise TrainmasterError("not_found", what=f"model {reference} in team {team}")
     return artifacts.reference(version.manifest_id)
+
+
+def serving_constraints(team: str, name: str) -> dict[str, Any] | None:
+    """What this serving target of the team asks, with its name; None where there is none."""
+    row = ServingTarget.objects.filter(team=team, name=name).first()
+    return None if row is None else {"name": row.name, **row.constraints}
 
 
 def living_versions(teams: Iterable[str]) -> QuerySet[ModelVersion]:

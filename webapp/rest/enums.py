@@ -9,7 +9,7 @@ from platform_core.experiments import reproduction
 from platform_core.experiments import states as run_states
 from platform_core.jobs import ends, retention_policy, stacks, states
 from platform_core.lineage.graph import Kind
-from platform_core.registry import gates
+from platform_core.registry import exports, gates
 from platform_core.retraining import cycle as retraining
 from platform_core.retraining.triggers import Trigger
 from platform_core.serving import states as serving_states
@@ -69,3 +69,5 @@ ResultsSource = ["server", "person"]
 RetrainingState = list(retraining.CycleState)
 RetrainingTrigger = list(Trigger)
 EvaluationState = list(evaluation_states.EvaluationState)
+ExportFormat = list(exports.Format)
+ExportDtype = list(exports.Dtype)

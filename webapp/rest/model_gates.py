@@ -48,6 +48,9 @@ class Gate(serializers.Serializer[Any]):
     self_validation = serializers.BooleanField(
         required=False, help_text="A job of the platform found the weights finite and as registered."
     )
+    serving_target = serializers.CharField(
+        required=False, allow_blank=True, max_length=60, help_text="One of its exports serves this target."
+    )
     uncontaminated = serializers.BooleanField(
         required=False, help_text="No file of the evaluation data was trained on."
     )

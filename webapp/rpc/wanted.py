@@ -161,7 +161,7 @@ def _launch(node: str, member: MemberWanted, spec: JobSpec) -> Launch:
         **{
             **_like(spec),
             **_like(member),
-            "environment": _environment(spec),
+            "environment": _environment(member.team, spec),
             "secrets": _secrets(member, spec),
             "strategy": _NAMES_BEFORE.get(spec.strategy, spec.strategy.value),
             "slots": tuple(sorted(member.slots)),
@@ -186,10 +186,14 @@ def _dataset(member: MemberWanted, spec: JobSpec) -> ArtifactReference:
     return datasets.reference_for(spec.dataset, Use(member.team, spec.project, spec.purpose))
 
 
-def _environment(spec: JobSpec) -> tuple[tuple[str, str], ...]:
-    """The job's own, and what people have dropped from its dataset."""
-    dropped = as_text(datasets.dropped(spec.dataset)) if spec.dataset else ""
-    return (*spec.environment, ("TRAINMASTER_DATA_DROPPED", dropped)) if dropped else spec.environment
+def _environment(team: str, spec: JobSpec) -> tuple[tuple[str, str], ...]:
+    """The job's own, what people have dropped from its dataset, and what its serving target asks."""
+    environment = list(spec.environment)
+    if dropped := as_text(datasets.dropped(spec.dataset)) if spec.dataset else "":
+        environment.append(("TRAINMASTER_DATA_DROPPED", dropped))
+    if asked := registry.serving_constraints(team, spec.serving_target) if spec.serving_target else None:
+        environment.append(("TRAINMASTER_SERVING_CONSTRAINTS", json.dumps(asked)))
+    return tuple(environment)
 
 
 def _secrets(member: MemberWanted, spec: JobSpec) -> tuple[tuple[str, str], ...]:

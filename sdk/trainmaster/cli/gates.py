@@ -26,7 +26,7 @@ def gate() -> None:
 @output.options
 def show(version: str, as_json: bool) -> None:
     with connect() as client:
-        path = _path(client, version)
+        path = version_path(client, version)
         standing: Any = client.call("GET", f"{path}/gate")
         runs: Any = client.call("GET", f"{path}/evaluation-runs")
     _print(standing, as_json)
@@ -58,7 +58,7 @@ def set_(model: str, file: Any) -> None:
     except yaml.YAMLError as error:
         raise click.UsageError(f"{file.name} is not YAML: {error}") from error
     with connect() as client:
-        client.call("PUT", f"models/{_model(client, model)}/gate", json=policy)
+        client.call("PUT", f"models/{model_path(client, model)}/gate", json=policy)
     click.echo(f"The gate of {model} is set.")
 
 
@@ -69,7 +69,7 @@ def set_(model: str, file: Any) -> None:
 @output.options
 def evaluate(version: str, file: Path, suite: str, as_json: bool) -> None:
     with connect() as client:
-        path = _path(client, version)
+        path = version_path(client, version)
         client.call("POST", f"{path}/evaluations", json={"suite": suite, "lines": file.read_text()})
         _print(client.call("GET", f"{path}/gate"), as_json)
 
@@ -83,7 +83,7 @@ def evaluate(version: str, file: Path, suite: str, as_json: bool) -> None:
 @output.options
 def run(version: str, suite: str, again: bool, as_json: bool) -> None:
     with connect() as client:
-        path = f"{_path(client, version)}/evaluation-runs"
+        path = f"{version_path(client, version)}/evaluation-runs"
         row: Any = client.call("POST", path, json={"suite": suite, "again": again})
     if as_json:
         output.dump_json(row)
@@ -98,7 +98,7 @@ def run(version: str, suite: str, again: bool, as_json: bool) -> None:
 def approve(version: str, withdraw: bool, as_json: bool) -> None:
     with connect() as client:
         method = "DELETE" if withdraw else "PUT"
-        _print(client.call(method, f"{_path(client, version)}/approval"), as_json)
+        _print(client.call(method, f"{version_path(client, version)}/approval"), as_json)
 
 
 @gate.command("stage", help=f"Move a version to a stage, through the gate.\n\n    {VERSION_HELP}")
@@ -109,20 +109,20 @@ def approve(version: str, withdraw: bool, as_json: bool) -> None:
 def stage(version: str, stage: str, archive_others: bool, override: str) -> None:
     body = {"stage": stage, "archive_others": archive_others, "override": override}
     with connect() as client:
-        row: Any = client.call("PUT", f"{_path(client, version)}/stage", json=body)
+        row: Any = client.call("PUT", f"{version_path(client, version)}/stage", json=body)
     click.echo(f"{row['model']} version {row['version']} is in {row['stage']}.")
 
 
-def _model(client: Client, reference: str) -> str:
+def model_path(client: Client, reference: str) -> str:
     team, _, name = reference.rpartition("/")
     return f"{quote(client.only_team(team), safe='')}/{quote(name, safe='')}"
 
 
-def _path(client: Client, reference: str) -> str:
+def version_path(client: Client, reference: str) -> str:
     model, _, number = reference.rpartition(":")
     if not model or not number.isdigit():
         raise click.UsageError(f"{reference} is not NAME:NUMBER, such as bytelm:3.")
-    return f"models/{_model(client, model)}/versions/{number}"
+    return f"models/{model_path(client, model)}/versions/{number}"
 
 
 def _print(standing: Any, as_json: bool) -> None:

@@ -21,6 +21,7 @@ from trainmaster.cli.jobs import cancel, jobs, show
 from trainmaster.cli.lineage import lineage
 from trainmaster.cli.login import login
 from trainmaster.cli.logs import logs
+from trainmaster.cli.model_export import export_model
 from trainmaster.cli.models import models, register
 from trainmaster.cli.nodes import nodes
 from trainmaster.cli.planner import plan
@@ -37,13 +38,14 @@ from trainmaster.cli.submit import submit
 from trainmaster.cli.suites import suite
 from trainmaster.cli.sweeps import sweep
 from trainmaster.cli.sync import sync
+from trainmaster.cli.targets import targets
 
 SECTIONS = {
     "Jobs": [init, plan, submit, rerun, reproduction, jobs, queue, show, logs, checkpoints, cancel],
     "Experiments": [experiments, runs, compare, sweep, sync, import_group, export],
     "Data and models": [
-        dataset, models, register, gate, suite, lineage, deploy, deployments, promote, rollback, retry, preheat, pin,
-        endpoints, retrain,
+        dataset, models, export_model, register, targets, gate, suite, lineage, deploy, deployments, promote, rollback,
+        retry, preheat, pin, endpoints, retrain,
     ],
     "Cluster": [nodes, alerts, service_levels, quota, storage, chargeback],
     "Account": [login, whoami, teams, completion],

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from platform_core.units import format_bytes
+from trainmaster import bundle
 from trainmaster.cli import output
 from trainmaster.cli.session import connect
+from trainmaster.cli.upload import upload
 
 
 @click.command()
@@ -41,15 +45,26 @@ def models(as_json: bool) -> None:
 @click.option(
     "--url", default="", help="Folder of files in a store, s3://… or file://…; the files stay there."
 )
+@click.option(
+    "--folder", type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of files here, such as what `export-model` wrote; they are sent.",
+)  # fmt: skip
 @click.option("--team", default="", help="Team that owns it; not needed if you are in one team only.")
 @output.options
-def register(name: str, checkpoint: str, url: str, team: str, as_json: bool) -> None:
-    """Register the next version of the model NAME, from a checkpoint or from files in a store."""
-    if bool(checkpoint) == bool(url):
-        raise click.UsageError("Give one of --checkpoint and --url.")
+def register(name: str, checkpoint: str, url: str, folder: Path | None, team: str, as_json: bool) -> None:
+    """Register the next version of the model NAME, from a checkpoint, from files in a store, or from a folder."""
+    if sum(map(bool, (checkpoint, url, folder))) != 1:
+        raise click.UsageError("Give one of --checkpoint, --url and --folder.")
     with connect() as client:
+        owner = client.only_team(team)
+        manifest = ""
+        if folder is not None:
+            files = bundle.data_files(folder)
+            if not files:
+                raise click.UsageError(f"The folder {folder} has no files.")
+            manifest = upload(client, "model", owner, name, files, f" of the model {name}")
         version = client.register_version(
-            name, team=client.only_team(team), checkpoint=checkpoint, source_url=url
+            name, team=owner, checkpoint=checkpoint, source_url=url, manifest=manifest
         )
     if as_json:
         output.dump(version)

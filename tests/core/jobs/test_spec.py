@@ -316,7 +316,7 @@ def test_every_field_reaches_the_node_or_is_only_for_the_platform():
     reaches = {field.name for field in fields(Launch)} | {"name", "hyperparameters", "resume_from"}
     only_for_the_platform = {
         "project", "num_gpus", "min_gpus", "gpu_type", "priority", "preemptible", "max_runtime_ms", "max_restarts",
-        "on_hang", "retention", "kind", "spares", "transformer",
+        "on_hang", "retention", "kind", "spares", "transformer", "serving_target",
         "git", "purpose", "tags", "experiment", "node_labels", "tolerations", "max_racks", "excluded_nodes",
     }  # fmt: skip
     assert {field.name for field in fields(JobSpec)} - reaches == only_for_the_platform

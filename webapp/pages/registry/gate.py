@@ -22,8 +22,9 @@ from webapp.accounts.queries import actor_of
 from webapp.evaluations import queries as evaluations
 from webapp.evaluations import services as evaluation_services
 from webapp.evaluations.models import EvaluationRun
-from webapp.registry import evidence, gates, queries, services
-from webapp.registry.models import STAGES, Evaluation, Model, ModelVersion
+from webapp.pages.registry.exports import ExportsPanel, TargetRow, exports_of, target_row
+from webapp.registry import evidence, exports, gates, queries, services
+from webapp.registry.models import STAGES, Evaluation, Model, ModelVersion, ServingTarget
 
 SHOWN = 5  # the newest versions; older ones are shown while they are in staging or production
 
@@ -51,6 +52,7 @@ class Standing:
     approved: bool  # by the reader, for the results that there are now
     evidence: str  # digest of those
     runs: tuple[EvaluationRun, ...]  # the newest of each suite
+    exports: ExportsPanel
     notes: tuple[str, ...]  # what was found of its data and its weights
 
 
@@ -59,6 +61,7 @@ class GatePanel:
     rules: tuple[str, ...]
     standings: tuple[Standing, ...]
     stages: tuple[str, ...]
+    targets: tuple[TargetRow, ...]  # of the team, with what they ask
     suites: tuple[str, ...]  # by which the server can evaluate
     may_change: bool
     may_approve: bool
@@ -73,10 +76,14 @@ def panel(actor: Actor, model: Model, versions: Sequence[ModelVersion]) -> GateP
         one for place, one in enumerate(versions) if place < SHOWN or one.stage in ("staging", "production")
     ]
     runs = evaluations.newest_runs([version.pk for version in shown])
+    targets = list(exports.targets([model.team_id]))
     return GatePanel(
         rules=tuple(_rules(policy)),
-        standings=tuple(_standing(actor, model, version, runs.get(version.pk, [])) for version in shown),
+        standings=tuple(
+            _standing(actor, model, version, runs.get(version.pk, []), targets) for version in shown
+        ),
         stages=STAGES,
+        targets=tuple(target_row(row) for row in targets),
         suites=tuple(suite.name for suite in evaluations.suites([model.team_id])),
         may_change=permissions.may(actor, "model.gate", model.team_id),
         may_approve=permissions.may(actor, "model.approve", model.team_id),
@@ -105,6 +112,8 @@ def _rules(policy: Policy) -> list[str]:
         rules.append("results count when the server has measured them")
     if policy.uncontaminated:
         rules.append("no file of the evaluation data was trained on")
+    if policy.serving_target:
+        rules.append(f"one of its exports serves the target {policy.serving_target}")
     if policy.self_validation:
         rules.append("its weights are finite and as registered, found by a job of an evaluation")
     if policy.approvals:
@@ -115,7 +124,13 @@ def _rules(policy: Policy) -> list[str]:
     return rules
 
 
-def _standing(actor: Actor, model: Model, version: ModelVersion, runs: Sequence[EvaluationRun]) -> Standing:
+def _standing(
+    actor: Actor,
+    model: Model,
+    version: ModelVersion,
+    runs: Sequence[EvaluationRun],
+    targets: Sequence[ServingTarget],
+) -> Standing:
     version.model = model
     approvals = list(version.approvals.select_related("user"))
     reasons = gates.standing(version)
@@ -133,6 +148,7 @@ def _standing(actor: Actor, model: Model, version: ModelVersion, runs: Sequence[
         approved=any(row.user.username == actor.username and row.evidence == digest for row in approvals),
         evidence=digest,
         runs=tuple(runs),
+        exports=exports_of(version, targets),
         notes=tuple(_notes(version, results)),
     )
 

@@ -1,0 +1,78 @@
+"""A process of its own that loads one export, without the code of the model, runs the samples and measures itself.
+
+`python -m trainmaster.model_export.probe FORMAT FILE ROWS.npy ANSWER.npz REPEATS`
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from platform_core.registry.exports import Format
+from platform_core.serving.runtimes import RuntimeName
+from trainmaster.serving.loading import load
+
+Predict = Callable[[Any], Any]  # rows → outputs
+_RUNTIMES = {Format.TORCHSCRIPT: RuntimeName.TORCHSCRIPT, Format.TORCH_EXPORT: RuntimeName.EXPORTED}
+WARM_UP = 5
+
+
+def outputs(predict: Predict, rows: Any) -> Any:
+    """Of all rows as one batch, then of the first alone: a batch size that was written into an export is noticed."""
+    return np.concatenate([np.asarray(predict(rows)), np.asarray(predict(rows[:1]))])
+
+
+def latencies_ms(predict: Predict, rows: Any, repeats: int) -> list[float]:
+    """Of one row after the other."""
+    measured = []
+    for number in range(WARM_UP + repeats):
+        row = rows[number % len(rows)][None]
+        begun = time.perf_counter()
+        predict(row)
+        measured.append((time.perf_counter() - begun) * 1000)
+    return measured[WARM_UP:]
+
+
+def main(format: str, file: Path, rows_file: Path, answer: Path, repeats: int) -> None:
+    rows = np.load(rows_file)
+    predict = _onnx(file) if format == Format.ONNX else _runtime(format, file)
+    found = outputs(predict, rows)
+    latencies = latencies_ms(predict, rows, repeats)
+    np.savez(answer, outputs=found, latencies_ms=latencies, memory_bytes=_peak_bytes())
+
+
+def _runtime(format: str, file: Path) -> Predict:
+    """As the model server loads and runs it."""
+    runtime = load(file.parent, _RUNTIMES[Format(format)], file.name)
+    return lambda rows: np.stack(list(runtime.predict([runtime.prepare(row) for row in rows])))
+
+
+def _onnx(file: Path) -> Predict:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    return lambda rows: session.run(None, {name: rows})[0]
+
+
+def _peak_bytes() -> int:
+    """On the GPU where it runs there, else of this process; that of a parent is no part of it."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        return int(torch.cuda.max_memory_reserved())
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) << 10
+    unit = 1 if sys.platform == "darwin" else 1 << 10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]), int(sys.argv[5]))

@@ -60,7 +60,7 @@ def show(endpoint: str, as_json: bool) -> None:
             ("model", f"{row.model}:{row.version}"), ("canary", row.canary), ("verdict", row.verdict),
             ("address", row.address), ("replicas", f"{row.ready} of {row.wanted} ready"),
             ("limits", f"{row.spec['min_replicas']} to {row.spec['max_replicas']}" if row.spec else ""),
-            ("scaling", row.scaling_reason), ("owner", row.user),
+            ("gpus", row.spec.get("gpus")), ("scaling", row.scaling_reason), ("owner", row.user),
         ]
     )  # fmt: skip
     replicas = [Replica.of(line) for line in row.replicas]

@@ -28,7 +28,9 @@ def load(folder: Path, runtime: RuntimeName, entry: str, compiled: bool = False)
     if runtime is RuntimeName.AUTO:
         runtime = recognised(folder, entry)
     if compiled and runtime not in COMPILES:
-        raise LoadError(f"The runtime {runtime} is not compiled; leave --compile out, or serve the module eager.")
+        raise LoadError(
+            f"The runtime {runtime} is not compiled; leave --compile out, or serve the module eager."
+        )
     module, name = LOADERS[runtime]
     try:
         loader = getattr(import_module(f"{RUNTIMES}.{module}"), name)

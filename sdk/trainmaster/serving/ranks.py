@@ -129,6 +129,8 @@ def join(load: Callable[[], Runtime]) -> Runtime | None:
     gang = Gang()
     own = load()
     if gang.rank == 0:
+        # The HTTP server raises again what has stopped it; torchrun would take that for a failure.
+        signal.signal(signal.SIGTERM, lambda *_: None)
         return RankedRuntime(gang, own)
     follow(gang, own)
     return None
@@ -170,4 +172,4 @@ def start(processes: int, arguments: Sequence[str]) -> NoReturn:
         *("-m", "trainmaster.serving", "--ranked", *arguments),
     ]
     sys.stdout.flush()
-    os.execve(sys.executable, command, launcher_environment())
+    os.execve(sys.executable, command, launcher_environment())  # noqa: S606 - no shell is wanted

@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 MODULE = "vllm.entrypoints.openai.api_server"
 LOOK_SECONDS = 0.5
 STOP_SECONDS = 20
+CONNECT_SECONDS = 5
 _HOP = {b"connection", b"transfer-encoding", b"keep-alive", b"date", b"server"}
 _OWN = {b"host", b"content-length", b"authorization", TOKEN_HEADER, *_HOP}
 
@@ -62,7 +63,10 @@ def start(folder: Path, name: str, gpus: int) -> Vllm:
     if not folder.is_dir():
         raise LoadError(f"There is no folder {folder}.")
     if find_spec("vllm") is None:
-        raise LoadError("The runtime vllm needs vllm, which this Python does not have; install it on the nodes.")
+        raise LoadError(
+            "The runtime vllm needs vllm, which this Python does not have; install it on the nodes."
+        )
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # else a line for each request
     port = _free_port()
     vllm = Vllm(subprocess.Popen(command(folder, name, gpus, port)), f"http://127.0.0.1:{port}")
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -83,7 +87,9 @@ def _wait(vllm: Vllm, folder: Path) -> None:
                 if client.get(f"{vllm.url}/health").status_code == 200:
                     return
             time.sleep(LOOK_SECONDS)
-    raise LoadError(f"vLLM ended with code {code} before it had loaded {folder.name}; its lines above say why.")
+    raise LoadError(
+        f"vLLM ended with code {code} before it had loaded {folder.name}; its lines above say why."
+    )
 
 
 def command(folder: Path, name: str, gpus: int, port: int) -> Sequence[str]:
@@ -105,7 +111,9 @@ class VllmServer:
 
     def __init__(self, vllm: Vllm, served: Served) -> None:
         self._vllm, self._served = vllm, served
-        self._client = httpx.AsyncClient(base_url=vllm.url, timeout=None, trust_env=False)
+        patience = httpx.Timeout(None, connect=CONNECT_SECONDS)  # an answer takes as long as it takes
+        limits = httpx.Limits(max_connections=None)
+        self._client = httpx.AsyncClient(base_url=vllm.url, timeout=patience, limits=limits, trust_env=False)
         self._watch: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.sdk.serving.processes import PATIENCE, STAND_IN, Server, serving
@@ -51,16 +50,20 @@ def test_streams_come_through_and_tokens_stay_here(server: Server) -> None:
 
 
 def test_a_replica_ends_with_its_vllm(server: Server) -> None:
-    with pytest.raises(httpx.TransportError):
-        server.client.post("/v1/completions", json={"model": "chat", "prompt": "end"}).raise_for_status()
-        raise httpx.ConnectError("it answered")
+    answer = server.client.post("/v1/completions", json={"model": "chat", "prompt": "end"})
+    assert answer.status_code == 503  # the router asks another replica
     assert server.process.wait(PATIENCE) == 3
 
 
 def test_what_vllm_cannot_load_ends_the_server(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "trainmaster.serving", str(tmp_path), "--runtime", "vllm"]
     ended = subprocess.run(
-        command, env=os.environ | {"PYTHONPATH": STAND_IN}, capture_output=True, text=True, timeout=PATIENCE, check=False
+        command,
+        env=os.environ | {"PYTHONPATH": STAND_IN},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert ended.returncode == 2
     assert "vLLM ended with code 1 before it had loaded" in ended.stdout

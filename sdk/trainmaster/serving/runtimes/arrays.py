@@ -16,7 +16,9 @@ from trainmaster.serving.runtimes.custom import LoadError
 class ArrayRuntime(ABC):
     streams = False
 
-    def __init__(self, whole_numbers: bool, inputs: Sequence[Tensor] = (), outputs: Sequence[Tensor] = ()) -> None:
+    def __init__(
+        self, whole_numbers: bool, inputs: Sequence[Tensor] = (), outputs: Sequence[Tensor] = ()
+    ) -> None:
         """`whole_numbers`: whole numbers in JSON are indices of an embedding, not features."""
         self._whole_numbers = whole_numbers
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
@@ -53,8 +55,8 @@ class ArrayRuntime(ABC):
     def stream(self, row: dict[str, Any]) -> Iterator[str]:
         raise ValueError("this model has no texts; call /predict")
 
-    def close(self) -> None:
-        """Nothing is left behind."""
+    @abstractmethod
+    def close(self) -> None: ...
 
 
 def model_file(folder: Path, entry: str, *endings: str) -> Path:

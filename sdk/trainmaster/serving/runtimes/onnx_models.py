@@ -31,7 +31,9 @@ class OnnxRuntime(ArrayRuntime):
         super().__init__(is_index, [_tensor(one)], [_tensor(session.get_outputs()[0])])
 
     def run(self, batch: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        output = self._session.run([self.outputs[0].name], {self._name: batch.astype(self._type, copy=False)})[0]
+        output = self._session.run(
+            [self.outputs[0].name], {self._name: batch.astype(self._type, copy=False)}
+        )[0]
         return np.asarray(output)
 
     def close(self) -> None:

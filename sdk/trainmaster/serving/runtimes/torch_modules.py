@@ -63,7 +63,10 @@ def exported(folder: Path, entry: str) -> TorchRuntime:
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     signature = program.graph_signature
     return TorchRuntime(
-        program.module(), whole, _tensors(signature.user_inputs, values), _tensors(signature.user_outputs, values)
+        program.module(),
+        whole,
+        _tensors(signature.user_inputs, values),
+        _tensors(signature.user_outputs, values),
     )
 
 

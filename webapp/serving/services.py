@@ -190,7 +190,7 @@ def replica_spec(row: Endpoint, version_id: str, name: str) -> jobs_specificatio
 
 
 def _command(spec: EndpointSpec, version: int) -> tuple[str, ...]:
-    options = ("--entry", spec.entry) if spec.entry else ()
+    options: tuple[str, ...] = ("--entry", spec.entry) if spec.entry else ()
     options += ("--gpus", str(spec.gpus)) if spec.gpus > 1 else ()
     options += ("--compile",) if spec.compile else ()
     return (

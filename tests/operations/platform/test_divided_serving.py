@@ -40,9 +40,8 @@ def platform(passable: Path) -> Iterator[PlatformProcess]:
 def ranks(platform: PlatformProcess) -> list[psutil.Process]:
     found = [training_process(path) for path in platform.folder.glob("agents/*/records/*/process.json")]
     below = [child for process in found if process for child in process.children(recursive=True)]
-    return [
-        one for one in below if "--ranked" in one.cmdline() and "torch.distributed.run" not in one.cmdline()
-    ]
+    launchers = {"trainmaster.gang", "torch.distributed.run"}
+    return [one for one in below if "--ranked" in one.cmdline() and not launchers & set(one.cmdline())]
 
 
 def test_a_replica_on_two_slots_answers_and_is_replaced_when_it_loses_a_rank(

@@ -11,3 +11,8 @@ class RuntimeName(StrEnum):
     TORCHSCRIPT = "torchscript"
     EXPORTED = "exported"  # torch.export
     EAGER = "eager"  # a module of the team's own and its weights
+    ONNX = "onnx"  # ONNX Runtime
+    VLLM = "vllm"  # vLLM beside the model server, as a process of its own
+
+
+COMPILES = (RuntimeName.EAGER, RuntimeName.EXPORTED)

@@ -13,12 +13,13 @@ from platform_core.jobs.kinds import choice, line, size, slug, truth, whole, wor
 from platform_core.jobs.reader import Problem, Reader, SpecError, shown
 from platform_core.serving.autoscaling import MOST_REPLICAS, ScalingPolicy
 from platform_core.serving.batching import BatchLimits
-from platform_core.serving.runtimes import RuntimeName
+from platform_core.serving.runtimes import COMPILES, RuntimeName
 from platform_core.units import GIB, MINUTE_MS
 
 MOST_IDLE_MINUTES = 7 * 24 * 60
 MOST_REDACTED = 100
 MOST_SLICED = 4
+MOST_GPUS = 64  # of a replica: they are on one node
 
 
 def _names(field: str, most: int) -> Callable[[Reader], tuple[str, ...]]:
@@ -73,13 +74,24 @@ class EndpointSpec:
         line(40, pattern=r"man-[0-9a-z]+", words="the id of an uploaded code bundle, man-…"),
         "Code", "The files that the entry comes from, if not from the model.", Section.MODEL, default="",
     )  # fmt: skip
+    compile: bool = described(
+        truth(), "Compile", "By torch.compile, for runtime eager or exported; the first batches take longer.",
+        Section.MODEL, default=False,
+    )  # fmt: skip
     gpu_type: str = described(
         slug(60, "a type's short name, such as cpu", required="name a type of the cluster, such as cpu"),
         "GPU type", "cpu takes CPU slots instead of GPUs.", Section.RESOURCES, example="cpu",
     )  # fmt: skip
-    cpus: int = described(whole(1, 256), "CPUs", "CPU cores of a replica.", Section.RESOURCES, default=1)
+    gpus: int = described(
+        whole(1, MOST_GPUS), "GPUs per replica",
+        "On one node. With more than one, a process on each GPU has its part of the model.", Section.RESOURCES,
+        default=1,
+    )  # fmt: skip
+    cpus: int = described(
+        whole(1, 256), "CPUs", "CPU cores for each GPU of a replica.", Section.RESOURCES, default=1
+    )
     memory_bytes: int = described(
-        size(), "Memory", "Main memory of a replica, with a unit.", Section.RESOURCES, default=2 * GIB,
+        size(), "Memory", "Main memory for each GPU of a replica, with a unit.", Section.RESOURCES, default=2 * GIB,
         name="memory_per_gpu", example="4GiB",
     )  # fmt: skip
     priority: int = described(
@@ -169,6 +181,9 @@ def parse(mapping: object) -> EndpointSpec:
         reader.refuse(
             "min_replicas", f"min_replicas is {spec.min_replicas}, more than max_replicas {spec.max_replicas}"
         )
+    if reader.sound("runtime", "compile") and spec.compile and spec.runtime not in COMPILES:
+        why = f"is true, but runtime {spec.runtime} is not compiled; choose {' or '.join(COMPILES)}, or leave it out"
+        reader.say("compile", why)
     if problems:
         raise SpecError(tuple(problems))
     return spec

@@ -181,17 +181,20 @@ def replica_spec(row: Endpoint, version_id: str, name: str) -> jobs_specificatio
         raise TrainmasterError("not_found", what=f"model version {version_id}")
     return jobs_specification.parse({
         "name": name, "team": row.team_id, "kind": JobKind.SERVICE.value, "strategy": Strategy.CUSTOM.value,
-        "command": list(_command(spec, version.version)), "gpu_type": spec.gpu_type, "num_gpus": 1,
+        "command": list(_command(spec, version.version)), "gpu_type": spec.gpu_type, "num_gpus": spec.gpus,
         "cpus_per_gpu": spec.cpus, "memory_per_gpu": spec.memory_bytes, "priority": spec.priority,
         "max_runtime_hours": LONGEST_HOURS, "code": spec.code, "model": f"{version.model.name}:{version.version}",
         "project": f"endpoint {row.name}",
+        **({"parallel": {"tp": spec.gpus}} if spec.gpus > 1 else {}),  # which keeps them on one node
     })  # fmt: skip
 
 
 def _command(spec: EndpointSpec, version: int) -> tuple[str, ...]:
-    entry = ("--entry", spec.entry) if spec.entry else ()
+    options: tuple[str, ...] = ("--entry", spec.entry) if spec.entry else ()
+    options += ("--gpus", str(spec.gpus)) if spec.gpus > 1 else ()
+    options += ("--compile",) if spec.compile else ()
     return (
-        *("python", "-m", "trainmaster.serving", "--runtime", spec.runtime.value, *entry),
+        *("python", "-m", "trainmaster.serving", "--runtime", spec.runtime.value, *options),
         *("--name", spec.name, "--version", str(version), "--max-batch", str(spec.max_batch)),
         *("--max-tokens", str(spec.max_tokens), "--queue", str(spec.queue)),
     )

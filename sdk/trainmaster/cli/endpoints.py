@@ -60,7 +60,7 @@ def show(endpoint: str, as_json: bool) -> None:
             ("model", f"{row.model}:{row.version}"), ("canary", row.canary), ("verdict", row.verdict),
             ("address", row.address), ("replicas", f"{row.ready} of {row.wanted} ready"),
             ("limits", f"{row.spec['min_replicas']} to {row.spec['max_replicas']}" if row.spec else ""),
-            ("scaling", row.scaling_reason), ("owner", row.user),
+            ("gpus", row.spec.get("gpus")), ("scaling", row.scaling_reason), ("owner", row.user),
         ]
     )  # fmt: skip
     replicas = [Replica.of(line) for line in row.replicas]
@@ -77,6 +77,9 @@ def show(endpoint: str, as_json: bool) -> None:
     "--version", type=click.IntRange(0), default=0, help="Of the model; by default the newest that is ready."
 )
 @click.option("--gpu-type", default="cpu", show_default=True, help="cpu takes CPU slots instead of GPUs.")
+@click.option(
+    "--gpus", type=click.IntRange(1), default=1, show_default=True, help="Of each replica, on one node."
+)
 @click.option(
     "--min",
     "minimum",
@@ -98,14 +101,15 @@ def show(endpoint: str, as_json: bool) -> None:
 )
 @output.options
 def create(
-    name: str, model: str, team: str, version: int, gpu_type: str, minimum: int, maximum: int | None,
-    target_latency_ms: int, settings: tuple[str, ...], as_json: bool,
+    name: str, model: str, team: str, version: int, gpu_type: str, gpus: int, minimum: int,
+    maximum: int | None, target_latency_ms: int, settings: tuple[str, ...], as_json: bool,
 ) -> None:  # fmt: skip
     """Serve MODEL under NAME; the replicas start as soon as there are slots."""
     with connect() as client:
         spec: dict[str, Any] = {
             "name": name, "team": client.only_team(team), "model": model, "version": version, "gpu_type": gpu_type,
-            "min_replicas": minimum, "max_replicas": maximum or max(1, minimum), "target_latency_ms": target_latency_ms,
+            "gpus": gpus, "min_replicas": minimum, "max_replicas": maximum or max(1, minimum),
+            "target_latency_ms": target_latency_ms,
         }  # fmt: skip
         row = Endpoints(client).create(job_file.change(spec, settings))
     _print(row, as_json)

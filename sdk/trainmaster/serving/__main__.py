@@ -5,13 +5,17 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any, NoReturn
 
 import uvicorn
 
 from platform_core.serving.batching import BatchLimits
 from platform_core.serving.runtimes import RuntimeName
 from trainmaster.environment import ReplicaEnvironment, replica_environment
+from trainmaster.serving import vllm
+from trainmaster.serving.contract import Runtime
 from trainmaster.serving.engine import Engine
 from trainmaster.serving.loading import load
 from trainmaster.serving.runtimes.custom import LoadError
@@ -26,23 +30,63 @@ SWITCH_SECONDS = 0.0002
 def main(arguments: list[str], environment: ReplicaEnvironment) -> int:
     options = parse(arguments, environment)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stdout)
+    served = Served(options.name, options.version, environment.token)
     try:
-        limits = BatchLimits(options.max_batch, options.max_tokens, options.queue)
-        runtime = load(Path(options.folder), RuntimeName(options.runtime), options.entry)
+        if options.runtime == RuntimeName.VLLM:
+            return serve_vllm(options, served)
+        if options.gpus > 1 and not options.ranked:
+            start_ranks(options, arguments)
+        return serve(options, served)
     except (LoadError, ValueError) as error:
         log.error("%s", error)
         return 2
+
+
+def serve(options: argparse.Namespace, served: Served) -> int:
+    limits = BatchLimits(options.max_batch, options.max_tokens, options.queue)
+    runtime = loaded(options)
+    if runtime is None:  # this process has followed rank 0 to its end
+        return 0
     sys.setswitchinterval(SWITCH_SECONDS)
-    served = Served(options.name, options.version, environment.token)
     server = ModelServer(Engine(runtime, limits), served)
-    config = uvicorn.Config(
-        server, host=options.host, port=options.port, access_log=False, log_level="warning", lifespan="on",
-        timeout_graceful_shutdown=DRAIN_SECONDS, timeout_keep_alive=75, backlog=4096,
-    )  # fmt: skip
+    config = configured(server, options)
     log.info("serving %s version %s on port %s", served.name, served.version, options.port)
     listen = f"{options.host}:{options.grpc_port}" if options.grpc_port else ""
     program(config, server, listen).run()
     return 0
+
+
+def loaded(options: argparse.Namespace) -> Runtime | None:
+    """Here, or on all ranks."""
+    one = partial(load, Path(options.folder), RuntimeName(options.runtime), options.entry, options.compile)
+    if not options.ranked:
+        return one()
+    from trainmaster.serving import ranks  # which imports torch
+
+    return ranks.join(one)
+
+
+def serve_vllm(options: argparse.Namespace, served: Served) -> int:
+    running = vllm.start(Path(options.folder), served.name, options.gpus)
+    log.info("serving %s version %s by vLLM on port %s", served.name, served.version, options.port)
+    uvicorn.Server(configured(vllm.VllmServer(running, served), options)).run()
+    return 0
+
+
+def start_ranks(options: argparse.Namespace, arguments: list[str]) -> NoReturn:
+    """The address is given on: the ranks have that of torchrun in their environment."""
+    try:
+        from trainmaster.serving import ranks
+    except ModuleNotFoundError as error:
+        raise LoadError(f"A replica on {options.gpus} GPUs needs {error.name}; install it.") from error
+    ranks.start(options.gpus, [*arguments, "--host", options.host, "--port", str(options.port)])
+
+
+def configured(application: Any, options: argparse.Namespace) -> uvicorn.Config:
+    return uvicorn.Config(
+        application, host=options.host, port=options.port, access_log=False, log_level="warning", lifespan="on",
+        timeout_graceful_shutdown=DRAIN_SECONDS, timeout_keep_alive=75, backlog=4096,
+    )  # fmt: skip
 
 
 def program(config: uvicorn.Config, server: ModelServer, grpc_listen: str) -> uvicorn.Server:
@@ -62,6 +106,9 @@ def parse(arguments: list[str], environment: ReplicaEnvironment) -> argparse.Nam
     )
     parser.add_argument("--runtime", default="auto", choices=[name.value for name in RuntimeName])
     parser.add_argument("--entry", default="", help="module:name, or the file to load")
+    parser.add_argument("--compile", action="store_true", help="by torch.compile, runtime eager or exported")
+    parser.add_argument("--gpus", type=int, default=1, help="over which the model divides itself")
+    parser.add_argument("--ranked", action="store_true", help=argparse.SUPPRESS)  # torchrun has started it
     parser.add_argument("--name", default="model")
     parser.add_argument("--version", default="1")
     parser.add_argument("--host", default=environment.host, help="address to listen on")

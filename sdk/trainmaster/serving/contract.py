@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input or output as callers send and get it, as the metadata of the Open Inference Protocol has it."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]  # -1: any size
 
 
 class Runtime(Protocol):
@@ -16,6 +26,8 @@ class Runtime(Protocol):
     """
 
     streams: bool  # whether it has texts to stream
+    inputs: Sequence[Tensor]  # empty where the form of the model does not say them
+    outputs: Sequence[Tensor]
 
     def prepare(self, row: Any) -> Any:
         """The row as `predict` takes it. Raises ValueError with a sentence for one that the model cannot take."""

@@ -2,48 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from platform_core.serving.runtimes import RuntimeName
+from platform_core.serving.runtimes import COMPILES, RuntimeName
 from trainmaster.serving.contract import Runtime
-from trainmaster.serving.runtimes.custom import CustomRuntime, LoadError
+from trainmaster.serving.runtimes.custom import LoadError
 
-TORCH = "trainmaster.serving.runtimes.torch_modules"  # imported where it is used: a class of one's own needs no torch
-LOADERS = {
-    RuntimeName.TORCHSCRIPT: "scripted",
-    RuntimeName.EXPORTED: "exported",
-    RuntimeName.EAGER: "eager",
+RUNTIMES = "trainmaster.serving.runtimes"
+LOADERS = {  # imported where they are used: a class of one's own needs no torch
+    RuntimeName.PYTHON: ("custom", "load"),
+    RuntimeName.TORCHSCRIPT: ("torch_modules", "scripted"),
+    RuntimeName.EXPORTED: ("torch_modules", "exported"),
+    RuntimeName.EAGER: ("torch_modules", "eager"),
+    RuntimeName.ONNX: ("onnx_models", "load"),
 }
+BY_ENDING = {".pt2": RuntimeName.EXPORTED, ".onnx": RuntimeName.ONNX, ".pt": RuntimeName.TORCHSCRIPT,
+             ".ts": RuntimeName.TORCHSCRIPT}  # fmt: skip
 
 
-def load(folder: Path, runtime: RuntimeName, entry: str) -> Runtime:
+def load(folder: Path, runtime: RuntimeName, entry: str, compiled: bool = False) -> Runtime:
     """Raises LoadError with a sentence for a folder that it cannot load."""
     if not folder.is_dir():
         raise LoadError(f"There is no folder {folder}.")
     if runtime is RuntimeName.AUTO:
-        runtime, entry = _recognised(folder, entry)
-    if runtime is RuntimeName.PYTHON:
-        return CustomRuntime(folder, entry or "model:Model")
-    try:
-        torch_modules = import_module(TORCH)
-    except ModuleNotFoundError as error:
+        runtime = recognised(folder, entry)
+    if compiled and runtime not in COMPILES:
         raise LoadError(
-            f"The runtime {runtime} needs {error.name}, which this Python does not have."
-        ) from error
-    loader: Callable[[Path, str], Runtime] = getattr(torch_modules, LOADERS[runtime])
-    return loader(folder, entry)
+            f"The runtime {runtime} is not compiled; leave --compile out, or serve the module eager."
+        )
+    module, name = LOADERS[runtime]
+    try:
+        loader = getattr(import_module(f"{RUNTIMES}.{module}"), name)
+    except ModuleNotFoundError as error:
+        needs = f"The runtime {runtime} needs {error.name}, which this Python does not have"
+        raise LoadError(f"{needs}; install it, or serve another form of the model.") from error
+    loaded: Runtime = loader(folder, entry)
+    if compiled:
+        loaded.compile()  # type: ignore[attr-defined]
+    return loaded
 
 
-def _recognised(folder: Path, entry: str) -> tuple[RuntimeName, str]:
+def recognised(folder: Path, entry: str) -> RuntimeName:
+    """By the entry, else by the files."""
     if ":" in entry or (folder / "model.py").exists():
-        return RuntimeName.PYTHON, entry
-    endings = {path.suffix for path in folder.iterdir()}
-    if ".pt2" in endings:
-        return RuntimeName.EXPORTED, entry
-    if endings & {".pt", ".ts"}:
-        return RuntimeName.TORCHSCRIPT, entry
+        return RuntimeName.PYTHON
+    endings = {Path(entry).suffix} if entry else {path.suffix for path in folder.iterdir()}
+    for ending, runtime in BY_ENDING.items():
+        if ending in endings:
+            return runtime
+    *most, last = BY_ENDING
     raise LoadError(
-        f"{folder} has no model.py, .pt2, .pt or .ts; name the runtime and the entry, such as python and serve:Model."
+        f"{folder} has no model.py, {', '.join(most)} or {last}; name the runtime and the entry, such as python and"
+        " serve:Model."
     )

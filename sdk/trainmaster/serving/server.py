@@ -187,8 +187,10 @@ class ModelServer:
         await answer(call.send, 200, document)
 
     async def _metadata(self, call: Call) -> None:
+        runtime = self._engine.runtime
         document = {"name": self._served.name, "versions": [self._served.version], "platform": "trainmaster",
-                    "inputs": [], "outputs": []}  # fmt: skip
+                    "inputs": [asdict(one) for one in runtime.inputs],
+                    "outputs": [asdict(one) for one in runtime.outputs]}  # fmt: skip
         await answer(call.send, 200, document)
 
     async def _live(self, call: Call) -> None:

@@ -1,5 +1,6 @@
 """Folders of models for the tests: the same little module in each form, and a class that writes texts."""
 
+from base64 import b64decode
 from pathlib import Path
 
 import torch
@@ -34,6 +35,10 @@ class Model:
     def predict(self, rows):
         return [Model.closed for _ in rows]
 """
+ONNX = (
+    "CAgSADp0ChEKAXgKAXcSAXkiBk1hdE11bBIGbGluZWFyKiMIAwgCEAFCAXdKGAAAgD8AAAA/AAAAQAAAAAAAAEBAAACAv1oYCgF4"
+    "EhMKEQgBEg0KBxIFYmF0Y2gKAggDYhgKAXkSEwoRCAESDQoHEgViYXRjaAoCCAJCBAoAEA0="
+)
 WEIGHTS = [[1.0, 2.0, 3.0], [0.5, 0.0, -1.0]]
 
 
@@ -69,6 +74,12 @@ def exported(folder: Path) -> str:
     batch = torch.export.Dim("batch", min=1, max=1024)
     program = torch.export.export(module(), (torch.zeros(2, 3),), dynamic_shapes=({0: batch},))
     torch.export.save(program, str(folder / "model.pt2"))
+    return ""
+
+
+def onnx(folder: Path) -> str:
+    """One MatMul, as `onnx.helper` made it; its first dimension is dynamic."""
+    (folder / "model.onnx").write_bytes(b64decode(ONNX))
     return ""
 
 

@@ -76,6 +76,13 @@ def test_a_replica_is_a_job_with_a_page_and_no_run(endpoint: Endpoint, cast: Cas
     assert page.status_code == 200
 
 
+def test_a_replica_with_several_gpus_has_them_on_one_node(cast: Cast, versions: list[ModelVersion]) -> None:
+    row = services.create(actor_of(cast.owner), endpoint_mapping(gpus=2, runtime="eager", compile=True))
+    job = services.replica_spec(row, "mv-1", "divided")
+    assert (job.num_gpus, job.parallel.tp) == (2, 2)
+    assert job.command[3:8] == ("--runtime", "eager", "--gpus", "2", "--compile")
+
+
 def test_the_pages_show_replicas_traffic_and_the_canary(
     endpoint: Endpoint, cast: Cast, browser: Browse, django_assert_max_num_queries: Any
 ) -> None:
@@ -155,9 +162,10 @@ def test_the_form_says_what_is_wrong_and_makes_an_endpoint(
     assert refused.status_code == 422
     assert refused.content.decode().count('class="problem"') == 2
     made = owner.post(
-        "/serving/create/", form | {"name": "so", "min_replicas": "0", "target_latency_ms": "50"}
+        "/serving/create/", form | {"name": "so", "min_replicas": "0", "target_latency_ms": "50", "gpus": "2"}
     )
     assert made.headers["Location"] == "/serving/vision/so/"
     row = Endpoint.objects.get(name="so")
     assert (row.stable_id, row.spec["target_latency_ms"], row.spec["min_replicas"]) == ("mv-2", 50, 0)
+    assert row.spec["gpus"] == 2
     assert "No model to serve" in browser(cast.outsider).get("/serving/create/").content.decode()

@@ -23,8 +23,8 @@ from webapp.quotas import queries as quotas
 from webapp.registry import queries as registry
 from webapp.serving import services
 
-NUMBERS = ("version", "min_replicas", "max_replicas", "target_latency_ms")
-DEFAULTS = {"version": "0", "min_replicas": "1", "max_replicas": "1", "target_latency_ms": "0"}
+NUMBERS = ("version", "gpus", "min_replicas", "max_replicas", "target_latency_ms")
+DEFAULTS = {"version": "0", "gpus": "1", "min_replicas": "1", "max_replicas": "1", "target_latency_ms": "0"}
 
 
 @dataclass(frozen=True, slots=True)

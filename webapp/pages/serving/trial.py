@@ -40,12 +40,13 @@ def trial(request: HttpRequest, team: str, name: str) -> HttpResponse:
     actor = actor_of(request)
     permissions.require(actor, "endpoint.call", team, what=f"endpoint {name} in team {team}")
     kind, given = request.POST.get("kind", ""), request.POST.get("input", "")
-    found = asked(f"{settings.ROUTER_URL}/endpoints/{team}/{name}", tokens.create_pass(actor), kind, given)
+    address = f"{settings.ROUTER_URL}/endpoints/{team}/{name}"
+    found = asked(address, tokens.create_pass(actor), kind, given, name)
     return views.show(request, actor, team, name, trial=found)
 
 
-def asked(address: str, token: str, kind: str, given: str) -> Trial:
-    path, body = "v1/completions", {"prompt": given, "max_tokens": TOKENS, "temperature": 0.7}
+def asked(address: str, token: str, kind: str, given: str, model: str) -> Trial:
+    path, body = "v1/completions", {"model": model, "prompt": given, "max_tokens": TOKENS, "temperature": 0.7}
     if kind != "completion":
         try:
             path, body = "predict", {"inputs": [json.loads(given)]}

@@ -1,1 +1,1 @@
-"""Model runtimes behind one contract: a class of the team's own, and three forms of a PyTorch module."""
+"""Model runtimes behind one contract: a class of the team's own, three forms of a PyTorch module, and ONNX."""

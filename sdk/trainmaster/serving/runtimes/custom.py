@@ -8,6 +8,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from trainmaster.serving.contract import Tensor
+
 
 class LoadError(Exception):
     """The model cannot be loaded; the message is a sentence with the remedy."""
@@ -15,6 +17,9 @@ class LoadError(Exception):
 
 class CustomRuntime:
     """Wraps the class; `shape_of`, `tokens_of` and `prepare` are its own where it has them."""
+
+    inputs: Sequence[Tensor] = ()
+    outputs: Sequence[Tensor] = ()
 
     def __init__(self, folder: Path, entry: str) -> None:
         self._model = named(folder, entry)(folder)
@@ -50,6 +55,10 @@ class CustomRuntime:
         close = getattr(self._model, "close", None)
         if close:
             close()
+
+
+def load(folder: Path, entry: str) -> CustomRuntime:
+    return CustomRuntime(folder, entry or "model:Model")
 
 
 def named(folder: Path, entry: str) -> Any:

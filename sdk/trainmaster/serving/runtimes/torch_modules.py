@@ -2,60 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from trainmaster.serving.contract import Tensor
+from trainmaster.serving.runtimes.arrays import ArrayRuntime, model_file
 from trainmaster.serving.runtimes.custom import LoadError, named
 
+DATATYPES = {
+    torch.float32: "FP32", torch.float64: "FP64", torch.float16: "FP16", torch.bfloat16: "BF16",
+    torch.int64: "INT64", torch.int32: "INT32", torch.int16: "INT16", torch.int8: "INT8", torch.uint8: "UINT8",
+    torch.bool: "BOOL",
+}  # fmt: skip
 
-class TorchRuntime:
+
+class TorchRuntime(ArrayRuntime):
     """Stacks the rows, runs the module once, and cuts its output into rows. It uses the GPU where there is one."""
 
-    streams = False
-
-    def __init__(self, module: Any, whole_numbers: bool) -> None:
-        """`whole_numbers`: whole numbers in JSON are indices of an embedding, not features."""
-        self._whole_numbers = whole_numbers
-        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    def __init__(
+        self, module: Any, whole_numbers: bool, inputs: Sequence[Tensor] = (), outputs: Sequence[Tensor] = ()
+    ) -> None:
+        super().__init__(whole_numbers, inputs, outputs)
+        self._device = _device()
         self._module = module.to(self._device) if isinstance(module, torch.nn.Module) else module
 
-    def prepare(self, row: Any) -> np.ndarray[Any, Any]:
-        if isinstance(row, np.ndarray):  # its caller named the type
-            return row
-        try:
-            array = np.asarray(row)
-        except ValueError as error:
-            raise ValueError(f"a row is no tensor: {error}") from error
-        if array.dtype.kind not in "biuf":
-            raise ValueError(f"a row has to be numbers, not {array.dtype}")
-        is_index = self._whole_numbers and array.dtype.kind in "iu"
-        return array.astype(np.int64 if is_index else np.float32)
+    def compile(self) -> None:
+        """Its code is made when the first batches come, once for a row alone and once for all other numbers."""
+        self._module = torch.compile(self._module, dynamic=True)
 
-    def shape_of(self, row: Any) -> Hashable:
-        return row.shape, row.dtype.str
-
-    def tokens_of(self, row: Any) -> int:
-        return int(row.shape[0]) if row.dtype.kind in "iu" and row.ndim else 0
-
-    def predict(self, rows: Sequence[Any]) -> Sequence[Any]:
-        batch = torch.from_numpy(np.stack(rows) if len(rows) > 1 else rows[0][None])
+    def run(self, batch: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         with torch.inference_mode():
-            output = self._module(batch.to(self._device))
+            output = self._module(torch.from_numpy(batch).to(self._device))
         if not isinstance(output, torch.Tensor):
             raise TypeError(f"the module gave {type(output).__name__}; a server answers with one tensor")
-        if output.shape[:1] != (len(rows),):
-            shape = tuple(output.shape)
-            raise ValueError(
-                f"the module gave {shape} for {len(rows)} rows; its first dimension must be theirs"
-            )
-        return list(output.float().cpu().numpy() if output.is_floating_point() else output.cpu().numpy())
-
-    def stream(self, row: dict[str, Any]) -> Iterator[str]:
-        raise ValueError("this model has no texts; call /predict")
+        array: np.ndarray[Any, Any] = (
+            output.float() if output.is_floating_point() else output
+        ).cpu().numpy()  # fmt: skip
+        return array
 
     def close(self) -> None:
         self._module = None
@@ -63,17 +50,24 @@ class TorchRuntime:
 
 def scripted(folder: Path, entry: str) -> TorchRuntime:
     """A module that `torch.jit.save` wrote."""
-    place = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    module = torch.jit.load(str(_file(folder, entry, ".pt", ".ts")), map_location=place).eval()  # type: ignore[no-untyped-call]
+    file = model_file(folder, entry, ".pt", ".ts")
+    module = torch.jit.load(str(file), map_location=_device()).eval()  # type: ignore[no-untyped-call]
     return TorchRuntime(module, any(part.original_name.startswith("Embedding") for part in module.modules()))
 
 
 def exported(folder: Path, entry: str) -> TorchRuntime:
     """A program that `torch.export.save` wrote, with a dynamic first dimension."""
-    program = torch.export.load(str(_file(folder, entry, ".pt2")))
+    program = torch.export.load(str(model_file(folder, entry, ".pt2")))
     arguments = program.example_inputs[0] if program.example_inputs else ()
     whole = any(isinstance(one, torch.Tensor) and not one.is_floating_point() for one in arguments)
-    return TorchRuntime(program.module(), whole)
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    signature = program.graph_signature
+    return TorchRuntime(
+        program.module(),
+        whole,
+        _tensors(signature.user_inputs, values),
+        _tensors(signature.user_outputs, values),
+    )
 
 
 def eager(folder: Path, entry: str) -> TorchRuntime:
@@ -90,11 +84,17 @@ def eager(folder: Path, entry: str) -> TorchRuntime:
     return TorchRuntime(module.eval(), embeds)
 
 
-def _file(folder: Path, entry: str, *endings: str) -> Path:
-    if entry:
-        return folder / entry
-    files = sorted(path for path in folder.iterdir() if path.suffix in endings)
-    if len(files) != 1:
-        wanted = " or ".join(endings)
-        raise LoadError(f"{folder} has {len(files)} files {wanted}; name one of them as the entry.")
-    return files[0]
+def _device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _tensors(names: Sequence[Any], values: dict[str, Any]) -> list[Tensor]:
+    """Dimensions that are symbols may have any size."""
+    tensors = [(str(name), values.get(str(name))) for name in names]
+    return [
+        Tensor(
+            name, DATATYPES.get(value.dtype, str(value.dtype)),
+            tuple(size if isinstance(size, int) else -1 for size in value.shape),
+        )
+        for name, value in tensors if isinstance(value, torch.Tensor)
+    ]  # fmt: skip

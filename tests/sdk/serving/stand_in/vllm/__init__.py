@@ -1,0 +1,1 @@
+"""Stands in for vLLM: its server with the HTTP that callers see."""

@@ -1,0 +1,1 @@
+"""As vLLM has it."""

@@ -380,16 +380,6 @@ def stored_logs() -> list[tuple[str, int, int]]:
     return list(rows.annotate(bytes=Sum(F("next_offset") - F("offset")), items=Count("id")))
 
 
-def remaining_ms(job: Job) -> int | None:
-    """At the pace of the running attempt: steps still to do at the mean time of those done."""
-    if job.step is None or job.total_steps is None or job.first_step is None:
-        return None
-    done = job.step - job.first_step
-    if done <= 0 or job.first_step_ms is None or job.progress_ms is None:
-        return None
-    return max(0, job.total_steps - job.step) * (job.progress_ms - job.first_step_ms) // done
-
-
 def expired_logs(before_ms: int) -> int:
     """How many jobs that ended before then have logs."""
     ended = Job.objects.filter(state__in=list(TERMINAL), finished_ms__lt=before_ms)

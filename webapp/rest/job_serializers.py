@@ -13,7 +13,7 @@ from webapp.experiments.queries import mfu_of_job
 from webapp.jobs import layouts
 from webapp.jobs.layouts import LaidOut, LaidOutNode
 from webapp.jobs.models import Job
-from webapp.jobs.queries import remaining_ms
+from webapp.jobs.pace import remaining_ms
 from webapp.rest.enums import DryRunOutcome
 
 JOB_SPEC = {"$ref": "#/components/schemas/JobSpec"}

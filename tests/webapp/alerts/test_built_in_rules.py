@@ -41,19 +41,6 @@ from webapp.serving.models import AnswerSample
 from webapp.storage.models import Damage, StorageBudget, StoredDay
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def running(cluster: list[Node], submit: Callable[..., Job]) -> Job:
-    job = submit()
-    tick()
-    say(job, MemberPhase.RUNNING)
-    return Job.objects.get(id=job.id)
-
-
 def uses(job: Job, utilisation: float) -> Callable[[int], object]:
     return lambda at: Job.objects.filter(id=job.id).update(utilisation=utilisation)
 
@@ -236,12 +223,8 @@ def test_storage_that_is_nearly_full(vision: Team, owner: User, clock: Clock, se
     row = Upload.objects.create(
         id="up-1", team=vision, user=owner, kind="code", name="x", bytes=950, created_ms=1
     )
-    proves(
-        "storage_nearly_full",
-        clock,
-        lambda at: None,
-        lambda at: Upload.objects.filter(id=row.id).update(bytes=100),
-    )
+    rows = Upload.objects.filter(id=row.id)
+    proves("storage_nearly_full", clock, lambda at: None, lambda at: rows.update(bytes=100))
 
 
 def test_storage_that_costs_more_than_its_budget(vision: Team, clock: Clock, settings: Any) -> None:

@@ -12,7 +12,7 @@ from platform_core.quotas.cost import cost_micro_dollars
 from platform_core.units import format_duration_ms, format_micro_dollars, plural
 from webapp.jobs import history
 from webapp.jobs.models import Attempt, Job
-from webapp.jobs.queries import remaining_ms
+from webapp.jobs.pace import remaining_ms
 from webapp.quotas import queries as quotas
 
 

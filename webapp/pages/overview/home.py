@@ -22,7 +22,8 @@ from webapp.base.identity import now_ms
 from webapp.experiments import queries as experiments
 from webapp.experiments.comparison import value_of
 from webapp.jobs import queries
-from webapp.jobs.queries import MemberLoad, remaining_ms
+from webapp.jobs.pace import remaining_ms
+from webapp.jobs.queries import MemberLoad
 from webapp.nodes import queries as nodes
 from webapp.pages import fragments
 from webapp.pages.jobs import presentation

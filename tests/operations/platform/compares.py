@@ -1,4 +1,4 @@
-"""Three ranks whose steps are saved and compared. From step WRONG_FROM on the second one flips a bit, in its first
+"""Ranks whose steps are saved and compared. From step WRONG_FROM on the second one flips a bit, in its first
 attempt only, as a GPU does that is taken out afterwards; ends when the file that GO_ON_UNTIL names appears."""
 
 import os

@@ -79,7 +79,7 @@ def test_a_rank_that_computes_wrongly_loses_its_node_and_the_run_goes_back(rig: 
     environment = {"WRONG_FROM": "42", "GO_ON_UNTIL": str(enough)}
     check = {"every_steps": 10, "tolerance_ppm": 0}
     job = submit(
-        rig, "is-compared", num_gpus=3, strategy="ddp", corruption_check=check, environment=environment
+        rig, "is-compared", num_gpus=4, strategy="ddp", corruption_check=check, environment=environment
     )
     [found] = until("the difference", lambda: recoveries(rig, job)["corruption"]["found"])
     assert found["step"] == 50

@@ -20,21 +20,23 @@ class Model:
     def __init__(self, folder: Path) -> None:
         state = trainmaster.read_checkpoint(folder)
         self.config = train.Config(**state["config"])
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.model = train.ByteGPT(self.config).eval()
         self.model.load_state_dict(state["model"])
+        self.model.to(self.device)
 
     @torch.inference_mode()
     def stream(self, request: dict[str, Any]) -> Iterator[str]:
         """One part a byte; a character of several bytes comes with its last one."""
         seed = request["seed"] if request["seed"] is not None else secrets.randbits(32)
-        random = torch.Generator().manual_seed(seed)
+        random = torch.Generator(self.device).manual_seed(seed)
         text, decode = (
             list(request["prompt"].encode() or b"\n"),
             codecs.getincrementaldecoder("utf-8")("replace"),
         )
         written = ""
         for _ in range(request["max_tokens"]):
-            logits = self.model(torch.tensor([text[-self.config.context :]]))[0, -1]
+            logits = self.model(torch.tensor([text[-self.config.context :]], device=self.device))[0, -1]
             if request["temperature"]:
                 weights = torch.softmax(logits / request["temperature"], 0)
                 text.append(int(torch.multinomial(weights, 1, generator=random)))

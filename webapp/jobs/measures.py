@@ -6,18 +6,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from django.db.models import (
-    Count,
-    Exists,
-    F,
-    FloatField,
-    Max,
-    Min,
-    OuterRef,
-    Q,
-    QuerySet,
-    Sum,
-)
+from django.db.models import Count, Exists, F, FloatField, Max, Min, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Cast
 
 from platform_core.jobs.ends import ENDS

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Min
 
+from platform_core.efficiency.waste import Use as JobUse
 from platform_core.efficiency.waste import total
 from platform_core.quotas.cost import cost_micro_dollars
 from platform_core.scheduling.metrics.waits_by_size import percentile
 from platform_core.units import HOUR_MS, format_duration_ms, format_micro_dollars
-from webapp.experiments import usage
 from webapp.jobs import measures, recoveries
 from webapp.jobs import queries as jobs
 from webapp.jobs.models import UtilisationSample
@@ -40,15 +40,15 @@ def first_sample_ms() -> int | None:
     return UtilisationSample.objects.aggregate(first=Min("at_ms"))["first"]
 
 
-def of(from_ms: int, to_ms: int, seen: Collection[str] | None) -> Figures:
-    """Hours, costs and MFU are those of the teams that are seen; None means all."""
+def of(from_ms: int, to_ms: int, seen: Collection[str] | None, work: Iterable[JobUse]) -> Figures:
+    """Hours and costs are those of the teams that are seen, None means all; MFU is that of the work, theirs too."""
     uses = measures.use_by_type(from_ms, to_ms)
     waits = sorted(ms for _, ms in jobs.first_waits(from_ms, to_ms))
     costs = [
         cost for (team, _), cost in quotas.use_by_team(from_ms, to_ms).items() if seen is None or team in seen
     ]
     recovery, prices = recoveries.of_period(from_ms, to_ms), quotas.prices()
-    mfu = total("", usage.uses(seen, from_ms, to_ms)).mfu
+    mfu = total("", work).mfu
     return Figures(
         held=_percent(sum(each.held_slots for each in uses), sum(each.slots for each in uses)),
         busy=_percent(sum(each.used for each in uses), sum(each.measured for each in uses)),

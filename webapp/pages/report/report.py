@@ -1,5 +1,6 @@
 """The report on the health of the cluster: how full, how long people waited, what was paid for and not used."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,21 +76,24 @@ def make(team_slugs: list[str] | None, to_ms: int, *, is_over: bool = False) -> 
     """What these teams may see of the week until then; None is all of it. Utilisation, waits and failures are
     everybody's. What idles is told of now alone, so not of a week that is over."""
     from_ms = to_ms - WEEK_MS
+    before_ms = from_ms - WEEK_MS
     seen = None if team_slugs is None else set(team_slugs)
+    work = usage.uses(seen, from_ms, to_ms)
     hostnames = {node.id: node.hostname for node in clusters.summaries()}
     return Report(
         from_ms,
         to_ms,
         measured_ms=_measured_ms(from_ms, to_ms),
         figures=figures.compared(
-            figures.of(from_ms, to_ms, seen), figures.of(from_ms - WEEK_MS, from_ms, seen)
+            figures.of(from_ms, to_ms, seen, work),
+            figures.of(before_ms, from_ms, seen, usage.uses(seen, before_ms, from_ms)),
         ),
         types=measures.use_by_type(from_ms, to_ms),
         levels=tuple(rows(service_levels.levels(to_ms))),
         waits=by_size(jobs.first_waits(from_ms, to_ms)),
         mix=mix(measures.ended_runs(from_ms, to_ms)),
         unstarted=by_size(jobs.waits_without_a_start(to_ms)),
-        teams=tuple(_teams(from_ms, to_ms, seen, is_over)),
+        teams=tuple(_teams(from_ms, to_ms, seen, work, is_over)),
         failures=tuple(
             (hostnames.get(node, node), count) for node, count in jobs.failures_by_node(from_ms, to_ms).items()
         ),
@@ -128,11 +132,13 @@ def _measured_ms(from_ms: int, to_ms: int) -> int:
     return max(0, to_ms - max(from_ms, min(begins, default=to_ms)))
 
 
-def _teams(from_ms: int, to_ms: int, seen: set[str] | None, is_over: bool) -> list[TeamUse]:
+def _teams(
+    from_ms: int, to_ms: int, seen: set[str] | None, work: Iterable[JobUse], is_over: bool
+) -> list[TeamUse]:
     used, guarantees = quotas.use_by_team(from_ms, to_ms), quotas.guarantees()
     losses, nothing = scheduling.losses(from_ms, to_ms), scheduling.Losses(0, 0)
     waiting = {} if is_over else measures.waiting_gpu_ms()
-    shares = {each.key: each.mfu for each in totals(usage.uses(seen, from_ms, to_ms), _team_and_type)}
+    shares = {each.key: each.mfu for each in totals(work, _team_and_type)}
     measured_ms = _measured_ms(from_ms, to_ms)
     uses = []
     for key in sorted({*used, *guarantees, *losses, *waiting}):

@@ -35,7 +35,7 @@ from agent.probes.devices import Devices
 from agent.probes.gpus import Nvml
 from agent.probes.host_health import HostHealth
 from agent.probes.network import interface_of, link_bytes_per_second
-from agent.probes.slots import Slots, find_slots
+from agent.probes.slots import Slots, find_slots, usable_cpus, usable_memory
 from agent.probes.system import SystemSampler
 from agent.probes.telemetry import Probe
 from agent.probes.toolchain import Toolchain, ask
@@ -187,6 +187,8 @@ def _facts(config: AgentConfig, slots: Slots, toolchain: Toolchain, inherited: d
         gpu_uuids=slots.gpu_uuids,
         interface=interface_of(config.address),
         isolation=config.isolation,
+        cpus_per_slot=max(1, usable_cpus() // max(1, len(slots.slots))),
+        memory_per_slot_bytes=usable_memory() // max(1, len(slots.slots)),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from threading import Event
 
@@ -42,6 +42,8 @@ class NodeFacts:
     gpu_uuids: dict[int, str]  # by slot; empty on CPU slots
     interface: str
     isolation: Isolation = Isolation.NONE
+    cpus_per_slot: int = 1  # what a job gets for each slot where it names nothing
+    memory_per_slot_bytes: int = 0  # likewise; 0 is no limit
 
 
 RESUME = "checkpoint to resume from"
@@ -68,6 +70,11 @@ def prepare(
         raise PreparationError(
             f"The work folder could not be made: {error}.", _end_of(error, False)
         ) from error
+    launch = replace(
+        launch,
+        cpus_per_gpu=launch.cpus_per_gpu or facts.cpus_per_slot,
+        memory_per_gpu_bytes=launch.memory_per_gpu_bytes or facts.memory_per_slot_bytes,
+    )
     account = _account(launch, facts.isolation)
     # An image brings a torch of its own.
     own = ("python", frozenset[str]())

@@ -36,6 +36,11 @@ def usable_cpus() -> int:
     return os.cpu_count() or 1
 
 
+def usable_memory() -> int:
+    """Bytes of main memory for jobs: a sixteenth stays with the system and the agent."""
+    return psutil.virtual_memory().total * 15 // 16
+
+
 def find_slots(nvml: Nvml | None, count: int, gpu_type: str, island_slots: int = 0) -> Slots:
     """`count` of CPU slots, or 0 for what the hardware has; `gpu_type` overrides the type's name.
 

@@ -31,7 +31,7 @@ from platform_core.jobs.parallel import Parallel
 from platform_core.jobs.retention_policy import RetentionPolicy
 from platform_core.jobs.roles import Role, roles
 from platform_core.jobs.transformer import Transformer
-from platform_core.units import GIB, HOUR_MS
+from platform_core.units import HOUR_MS
 
 MAX_GPUS = 10_000
 MAX_HOURS = 720
@@ -107,11 +107,12 @@ class JobSpec:
     parallel: Parallel = nested(Parallel, Group.LAYOUT)  # noqa: RUF009
     transformer: Transformer = nested(Transformer, Group.SHAPE)  # noqa: RUF009
     cpus_per_gpu: int = described(
-        whole(1, 256), "CPUs per GPU", "CPU cores for each GPU.", Group.RESOURCES, default=1
-    )
+        whole(0, 256), "CPUs per GPU", "CPU cores for each GPU; 0: a GPU's share of its node.", Group.RESOURCES,
+        default=0,
+    )  # fmt: skip
     memory_per_gpu_bytes: int = described(
-        size(), "Memory per GPU", "Main memory for each GPU, with a unit.", Group.RESOURCES, default=2 * GIB,
-        example="8GiB", name="memory_per_gpu",
+        size(), "Memory per GPU", "Main memory for each GPU, with a unit; 0: a GPU's share of its node.",
+        Group.RESOURCES, default=0, example="64GiB", name="memory_per_gpu",
     )  # fmt: skip
     max_runtime_ms: int = described(
         scaled(HOUR_MS, MAX_HOURS, positive=True), "Time limit (h)", "An attempt is stopped after it.",

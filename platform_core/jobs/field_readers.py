@@ -93,9 +93,8 @@ def memory(read: Reader, name: str, default: int) -> int:
     except ValueError as error:
         read.refuse(name, f"{read.label(name)}: {error}")
         return default
-    if not 0 < size <= MAX_MEMORY:
-        limit = f"more than 0 and at most {format_bytes(MAX_MEMORY)}"
-        read.say(name, f"is {shown(value)}; it must be {limit}")
+    if not 0 <= size <= MAX_MEMORY:
+        read.say(name, f"is {shown(value)}; it must be from 0 to {format_bytes(MAX_MEMORY)}")
         return default
     return size
 

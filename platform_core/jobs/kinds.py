@@ -90,7 +90,7 @@ def scaled(unit: int, most: int, *, positive: bool) -> Kind:
 
 
 def size() -> Kind:
-    """Bytes, written with a unit."""
+    """Bytes, written with a unit, or 0."""
     return Kind(
         field_readers.memory, {"oneOf": [{"type": "string"}, {"type": "integer"}]}, _load_size, _plain_size
     )
@@ -191,6 +191,6 @@ def _load_size(value: str | int) -> int:
 
 def _plain_size(count: int) -> str | int:
     for unit, name in ((GIB, "GiB"), (MIB, "MiB")):
-        if count % unit == 0:
+        if count and count % unit == 0:
             return f"{count // unit}{name}"
     return count

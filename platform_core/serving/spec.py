@@ -14,7 +14,7 @@ from platform_core.jobs.reader import Problem, Reader, SpecError, shown
 from platform_core.serving.autoscaling import MOST_REPLICAS, ScalingPolicy
 from platform_core.serving.batching import BatchLimits
 from platform_core.serving.runtimes import COMPILES, RuntimeName
-from platform_core.units import GIB, MINUTE_MS
+from platform_core.units import MINUTE_MS
 
 MOST_IDLE_MINUTES = 7 * 24 * 60
 MOST_REDACTED = 100
@@ -88,11 +88,12 @@ class EndpointSpec:
         default=1,
     )  # fmt: skip
     cpus: int = described(
-        whole(1, 256), "CPUs", "CPU cores for each GPU of a replica.", Section.RESOURCES, default=1
-    )
+        whole(0, 256), "CPUs", "CPU cores for each GPU of a replica; 0: a GPU's share of its node.",
+        Section.RESOURCES, default=0,
+    )  # fmt: skip
     memory_bytes: int = described(
-        size(), "Memory", "Main memory for each GPU of a replica, with a unit.", Section.RESOURCES, default=2 * GIB,
-        name="memory_per_gpu", example="4GiB",
+        size(), "Memory", "Main memory for each GPU of a replica, with a unit; 0: a GPU's share of its node.",
+        Section.RESOURCES, default=0, name="memory_per_gpu", example="4GiB",
     )  # fmt: skip
     priority: int = described(
         whole(MOST_URGENT, LEAST_URGENT), "Priority", "Of its replicas in the queue; 0 goes first.",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.db import transaction
 
 from platform_core.datasets.access import words
 from platform_core.errors import TrainmasterError
+from platform_core.units import plural
 from trainmaster.store.port import checked
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 _NAME = re.compile(r"[^/\x00-\x1f\x7f]{1,120}")
+SHOWN_READERS = 3  # more are counted
 LEAST_FOLLOW_MINUTES, MOST_FOLLOW_MINUTES = 5, 7 * 24 * 60
 MOST_TAGS, LONGEST_TAG, LONGEST_DESCRIPTION, LONGEST_LICENCE, MOST_PATHS = 50, 60, 20_000, 120, 10_000
 
@@ -157,15 +159,18 @@ def approve_for(
     return row
 
 
-def delete_version(actor: Actor, snapshot: DatasetSnapshot) -> None:
-    """Nobody can begin from it any more, and what else nothing refers to of its files is left over. `storage` asks
-    first whether jobs read it; call that one."""
+def delete_version(actor: Actor, snapshot: DatasetSnapshot, readers: Callable[[str], Sequence[str]]) -> None:
+    """Nobody can begin from it any more, and its files are left over where nothing else refers to them. Raises
+    dataset_in_use while `readers` names somebody who reads the version."""
     card = queries.card(snapshot.team_id, snapshot.name)
     permissions.require(actor, "dataset.delete", snapshot.team_id, owner=card.owner)
     with transaction.atomic():
         row = DatasetSnapshot.objects.select_for_update().get(id=snapshot.id)
         if row.state == DELETED:
             return
+        if reading := readers(row.id):
+            names = plural(len(reading), "job") if len(reading) > SHOWN_READERS else ", ".join(reading)
+            raise TrainmasterError("dataset_in_use", name=row.name, version=row.version, jobs=names)
         row.state, row.manifest_id, row.error = DELETED, None, ""
         row.save(update_fields=["state", "manifest", "error"])
         row.sources.all().delete()

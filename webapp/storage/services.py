@@ -11,14 +11,13 @@ from django.db import transaction
 
 from platform_core.errors import TrainmasterError
 from platform_core.storage.leftovers import OLD_MS, LeftoverKind, is_due, is_leftover
-from platform_core.units import DAY_MS, format_bytes, format_micro_dollars, plural
+from platform_core.units import DAY_MS, format_bytes, format_micro_dollars
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
 from webapp.artifacts import services as artifact_services
 from webapp.base.identity import now_ms
-from webapp.datasets import services as datasets
 from webapp.events import services as events
 from webapp.experiments import queries as runs
 from webapp.jobs import queries as jobs
@@ -26,23 +25,12 @@ from webapp.storage.models import Leftover, StorageBudget, StoredDay
 
 if TYPE_CHECKING:
     from webapp.artifacts.models import Manifest
-    from webapp.datasets.models import DatasetSnapshot
 
 log = logging.getLogger(__name__)
 
 KEPT_DAYS = 400
-SHOWN_JOBS = 3
 AT_ONCE = 200  # left-overs that a round finds, and deletes; the next one goes on
 DATA_KINDS = ("dataset", "model")
-
-
-def delete_dataset_version(actor: Actor, snapshot: DatasetSnapshot) -> None:
-    """Raises dataset_in_use while jobs that have not ended read it. Its files become left-overs."""
-    with transaction.atomic():
-        datasets.delete_version(actor, snapshot)
-        if reading := jobs.reading_dataset(snapshot.id):
-            names = plural(len(reading), "job") if len(reading) > SHOWN_JOBS else ", ".join(reading)
-            raise TrainmasterError("dataset_in_use", name=snapshot.name, version=snapshot.version, jobs=names)
 
 
 def account() -> None:

@@ -146,6 +146,13 @@ def reading_dataset(snapshot_id: str) -> list[str]:
     return list(rows.values_list("name", flat=True))
 
 
+def running_inputs() -> list[tuple[str, str, str, int]]:
+    """(team, dataset version or "", model "name:number" or "", when it first started) of the jobs that run."""
+    rows = Job.objects.filter(state__in=list(ACTIVE), started_ms__isnull=False)
+    fields = rows.values_list("team", "spec__dataset", "spec__model", "started_ms")
+    return [(team, data or "", model or "", int(ms or 0)) for team, data, model, ms in fields]
+
+
 def using_datasets(
     snapshot_ids: Iterable[str], teams: Iterable[str] | None, limit: int
 ) -> tuple[DatasetUse, ...]:

@@ -1,14 +1,15 @@
 """Datasets and models that nobody has used for long move to the cold store, and come back when they are used.
 
-The files are copied and compared, then their manifest names the new place, and the old files go a day later: whoever
-began to read them there reads them to the end. Meanwhile agents read a cold version where it lies.
+The files are copied and compared, then their manifest names the new place, and the old files go a day later, and not
+while a job or a deployment runs that began before: a streamed dataset is read for as long as its job runs. Meanwhile
+agents read a cold version where it lies.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from django.conf import settings
 
@@ -21,7 +22,11 @@ from trainmaster.store.copying import lasting_etag
 from webapp.artifacts import queries as artifacts
 from webapp.artifacts import services as artifact_services
 from webapp.base.identity import now_ms
+from webapp.datasets import queries as datasets
+from webapp.deployments import queries as deployments
 from webapp.events import services as events
+from webapp.jobs import queries as jobs
+from webapp.registry import queries as registry
 
 log = logging.getLogger(__name__)
 
@@ -35,16 +40,36 @@ def move() -> int:
     if not settings.COLD_STORE_URL:
         return 0
     now = now_ms()
-    for row in artifacts.moved_before(now - READ_ON_MS, AT_ONCE):
+    readers = _readers()
+    _discard(now - READ_ON_MS, readers)
+    hot, cold = settings.STORE_URL.rstrip("/"), settings.COLD_STORE_URL.rstrip("/")
+    before = now - settings.COLD_AFTER_DAYS * DAY_MS
+    rows = [(row.id, cold) for row in artifacts.unused_since(before, KINDS, AT_ONCE, besides=readers)]
+    rows += [(row.id, hot) for row in artifacts.used_again(AT_ONCE)]
+    return sum(_moved(manifest_id, to) for manifest_id, to in rows)
+
+
+def _readers() -> dict[str, int]:
+    """Manifest → when the oldest began of those that read it now."""
+    inputs = jobs.running_inputs()
+    manifests = datasets.manifests(dataset for _, dataset, _, _ in inputs)
+    reading = [(manifests.get(dataset, ""), began) for _, dataset, _, began in inputs]
+    reading += [(registry.manifest_of(team, model), began) for team, _, model, began in inputs if model]
+    readers: dict[str, int] = {}
+    for manifest_id, began in [*reading, *deployments.reading()]:
+        readers[manifest_id] = min(began, readers.get(manifest_id, began))
+    readers.pop("", None)
+    return readers
+
+
+def _discard(moved_before_ms: int, readers: Mapping[str, int]) -> None:
+    """The old files of what was moved before then, unless somebody reads them still."""
+    reading = [manifest_id for manifest_id, began in readers.items() if began < moved_before_ms]
+    for row in artifacts.moved_before(moved_before_ms, AT_ONCE, besides=reading):
         try:
             artifact_services.discard_moved(row.id)
         except TrainmasterError as error:
             log.warning("the files of %s stay at their old place for now: %s", row.id, error)
-    hot, cold = settings.STORE_URL.rstrip("/"), settings.COLD_STORE_URL.rstrip("/")
-    before = now - settings.COLD_AFTER_DAYS * DAY_MS
-    rows = [(row.id, cold) for row in artifacts.unused_since(before, KINDS, AT_ONCE)]
-    rows += [(row.id, hot) for row in artifacts.used_again(AT_ONCE)]
-    return sum(_moved(manifest_id, to) for manifest_id, to in rows)
 
 
 def _moved(manifest_id: str, to: str) -> bool:

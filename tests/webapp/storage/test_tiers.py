@@ -1,13 +1,17 @@
 """What nobody has used for long moves to the cold store, is read there, and comes back when it is used."""
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from platform_core.errors import TrainmasterError
+from platform_core.jobs.job import MemberPhase
 from platform_core.units import DAY_MS
 from tests.webapp.conftest import Cast
+from tests.webapp.jobs.conftest import cluster, say, submit, tick
 from trainmaster.store import open_store
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
@@ -15,8 +19,16 @@ from webapp.artifacts import services as artifact_services
 from webapp.artifacts.models import Manifest
 from webapp.base.identity import now_ms
 from webapp.datasets import services as datasets
+from webapp.datasets import sources
+from webapp.datasets.models import DatasetSnapshot
 from webapp.events.models import Event
-from webapp.storage import queries, services, tiers
+from webapp.jobs.models import Job
+from webapp.nodes.models import Node
+from webapp.registry import services as registry
+from webapp.storage import queries, scrub, services, tiers
+from webapp.storage.models import Damage
+
+__all__ = ["cluster", "submit"]
 
 
 @pytest.fixture
@@ -124,8 +136,6 @@ def test_files_in_the_cold_store_are_of_the_store_and_are_deleted_with_their_man
     tiers.move()
     url = Manifest.objects.get(id=row.id).source_url
     assert artifacts.is_in_store(url)
-    from webapp.datasets.models import DatasetSnapshot
-
     DatasetSnapshot.objects.all().delete()
     assert artifact_services.discard_files(row.id)
     assert [path for folder in stores for path in folder.rglob("a.bin")] == []
@@ -135,3 +145,60 @@ def test_without_a_cold_store_nothing_moves(cast: Cast, stores: tuple[Path, Path
     settings.COLD_STORE_URL = ""
     old_dataset(cast)
     assert tiers.move() == 0
+
+
+def running_job(submit: Callable[..., Job]) -> Job:
+    job = submit(num_gpus=1, dataset=DatasetSnapshot.objects.get().id, purpose="train")
+    tick()
+    say(job, MemberPhase.RUNNING)
+    Job.objects.filter(id=job.id).update(started_ms=now_ms() - 40 * DAY_MS)
+    return job
+
+
+def test_what_a_running_job_reads_does_not_move(
+    cast: Cast, cluster: list[Node], submit: Callable[..., Job], stores: tuple[Path, Path]
+) -> None:
+    old_dataset(cast)
+    job = running_job(submit)
+    assert tiers.move() == 0
+    say(job, MemberPhase.EXITED, 0)
+    assert tiers.move() == 1
+
+
+def test_the_old_files_stay_while_a_job_that_began_before_the_move_runs(
+    cast: Cast, cluster: list[Node], submit: Callable[..., Job], stores: tuple[Path, Path]
+) -> None:
+    hot, _ = stores
+    row = old_dataset(cast)
+    tiers.move()
+    job = running_job(submit)
+    days_pass(row, 2)
+    tiers.move()
+    assert len(list(hot.rglob("a.bin"))) == 1
+    say(job, MemberPhase.EXITED, 0)
+    tiers.move()
+    assert list(hot.rglob("a.bin")) == []
+
+
+def test_a_cold_store_whose_disk_is_not_mounted_is_no_damage(cast: Cast, stores: tuple[Path, Path]) -> None:
+    hot, cold = stores
+    row = old_dataset(cast)
+    tiers.move()
+    days_pass(row, 2)
+    Manifest.objects.filter(id=row.id).update(moved_from="")
+    cold.rename(cold.with_name("unmounted"))
+    assert (hot / "dataset").is_dir()
+    scrub.scrub()
+    assert not Damage.objects.exists()
+
+
+def test_nobody_registers_what_lies_in_the_cold_store(
+    cast: Cast, stores: tuple[Path, Path], settings: Any
+) -> None:
+    _, cold = stores
+    settings.SOURCE_PREFIXES = [cold.parent.as_uri()]
+    for url in (f"{cold.as_uri()}/dataset", cold.parent.as_uri()):
+        with pytest.raises(TrainmasterError, match="the platform's own store"):
+            sources.check(url)
+        with pytest.raises(TrainmasterError, match="the platform's own store"):
+            registry.check_source(url)

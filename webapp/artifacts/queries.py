@@ -257,15 +257,17 @@ def why_no_new_checkpoints(team: str) -> str:
     )
 
 
-def abandoned(before_ms: int, limit: int) -> list[models.Upload]:
+def abandoned(before_ms: int, limit: int, besides: Iterable[str] = ()) -> list[models.Upload]:
     """The oldest uploads that were begun before then and never completed."""
-    rows = models.Upload.objects.filter(manifest=None, created_ms__lt=before_ms).order_by("created_ms", "id")
-    return list(rows.defer("files")[:limit])
+    rows = models.Upload.objects.filter(manifest=None, created_ms__lt=before_ms).exclude(id__in=list(besides))
+    return list(rows.order_by("created_ms", "id").defer("files")[:limit])
 
 
-def unreferenced(kinds: Iterable[str], before_ms: int, limit: int) -> list[models.Manifest]:
+def unreferenced(
+    kinds: Iterable[str], before_ms: int, limit: int, besides: Iterable[str] = ()
+) -> list[models.Manifest]:
     """The oldest manifests in the store of these kinds to which nothing but their uploads refers."""
-    rows = _in_store().filter(kind__in=list(kinds), created_ms__lt=before_ms)
+    rows = _in_store().filter(kind__in=list(kinds), created_ms__lt=before_ms).exclude(id__in=list(besides))
     for relation in models.Manifest._meta.related_objects:
         if relation.related_model is not models.Upload:
             named = {relation.field.attname: OuterRef("id")}

@@ -393,9 +393,8 @@ def expired_logs(before_ms: int) -> int:
     return ended.filter(Exists(LogChunk.objects.filter(attempt__job=OuterRef("id")))).count()
 
 
-def unused_bundles(manifest_ids: Iterable[str], since_ms: int) -> set[str]:
-    """Of these code bundles those that no job has named that was submitted, or is not over, since then."""
-    ids = set(manifest_ids)
+def used_bundles(since_ms: int, **filters: Any) -> set[str]:
+    """The code bundles that jobs name that were submitted, or not over, since then."""
     recent = Q(submitted_ms__gte=since_ms) | Q(finished_ms=None) | Q(finished_ms__gte=since_ms)
-    used = Job.objects.filter(recent, spec__code__in=list(ids)).values_list("spec__code", flat=True)
-    return ids - set(used)
+    rows = Job.objects.filter(recent, **filters).order_by().values_list("spec__code", flat=True)
+    return set(filter(None, rows.distinct()))

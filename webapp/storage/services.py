@@ -77,8 +77,10 @@ def clean() -> int:
 
 
 def _find(now: int) -> None:
-    uploads = artifacts.abandoned(now - OLD_MS[LeftoverKind.UPLOAD], AT_ONCE)
-    files = artifacts.unreferenced(DATA_KINDS, now - OLD_MS[LeftoverKind.FILES], AT_ONCE) + _old_bundles(now)
+    known = set(Leftover.objects.filter(deleted_ms=None).values_list("item", flat=True))
+    uploads = artifacts.abandoned(now - OLD_MS[LeftoverKind.UPLOAD], AT_ONCE, known)
+    files = artifacts.unreferenced(DATA_KINDS, now - OLD_MS[LeftoverKind.FILES], AT_ONCE, known)
+    files += _old_bundles(now, known)
     teams = dict(
         sorted(((one, team) for one, team, _ in artifacts.teams_of(row.id for row in files)), reverse=True)
     )
@@ -98,17 +100,17 @@ def _find(now: int) -> None:
         for row in files
         if row.id in teams
     ]  # fmt: skip
+    again = Leftover.objects.filter(item__in=[row.item for row in found]).exclude(deleted_ms=None)
+    again.delete()  # the same bytes were sent once more
     Leftover.objects.bulk_create(found, ignore_conflicts=True)
 
 
-def _old_bundles(now: int) -> list[Manifest]:
+def _old_bundles(now: int, known: set[str]) -> list[Manifest]:
     """Code that no job has used for as long as the setting says."""
     if not settings.BUNDLE_RETENTION_DAYS:
         return []
     before = now - settings.BUNDLE_RETENTION_DAYS * DAY_MS
-    rows = artifacts.unreferenced(("code",), before, AT_ONCE)
-    unused = jobs.unused_bundles([row.id for row in rows], before)
-    return [row for row in rows if row.id in unused]
+    return artifacts.unreferenced(("code",), before, AT_ONCE, known | jobs.used_bundles(before))
 
 
 def _due(now: int, grace_ms: int) -> list[Leftover]:
@@ -121,7 +123,7 @@ def _is_used_bundle(row: Leftover) -> bool:
     """Whether a job has used the code since it was found. Jobs name it in their description, not by a reference."""
     before = now_ms() - max(1, settings.BUNDLE_RETENTION_DAYS) * DAY_MS
     found = artifacts.find(row.item)
-    return found is not None and found.kind == "code" and not jobs.unused_bundles([row.item], before)
+    return found is not None and found.kind == "code" and bool(jobs.used_bundles(before, spec__code=row.item))
 
 
 def _delete(row: Leftover) -> bool:

@@ -67,8 +67,9 @@ def references(manifest_ids: Iterable[str]) -> dict[str, ArtifactReference]:
 
 
 def files_at(url: str) -> list[list[dict[str, Any]]]:
-    """The files of each manifest whose files lie at this URL."""
-    return list(models.Manifest.objects.filter(source_url=url).values_list("document__files", flat=True))
+    """The files of each manifest whose files lie at this URL, or lay there and may still be read there."""
+    rows = models.Manifest.objects.filter(Q(source_url=url) | Q(moved_from=url))
+    return list(rows.values_list("document__files", flat=True))
 
 
 def file_list(manifest_id: str) -> list[dict[str, Any]]:
@@ -193,15 +194,18 @@ def stored_cold() -> dict[tuple[str, str], int]:
     return {(team, kind): size for team, kind, size in sums}
 
 
-def unused_since(
-    before_ms: int, kinds: Iterable[str], limit: int, besides: Iterable[str] = ()
-) -> list[models.Manifest]:
-    """Uploads of these kinds in the hot store that were made, moved and used before then; the oldest."""
-    rows = models.Manifest.objects.filter(_lies_in(settings.STORE_URL), kind__in=list(kinds), moved_from="")
+def unused_since(before_ms: int, limit: int, besides: Iterable[str], chosen: Q) -> list[models.Manifest]:
+    """In the hot store those that were made, moved and used before then; the oldest."""
+    rows = models.Manifest.objects.filter(_lies_in(settings.STORE_URL), chosen, moved_from="")
     rows = rows.filter(created_ms__lt=before_ms, used_ms__lt=before_ms, moved_ms__lt=before_ms)
+    rows = rows.exclude(id__in=list(besides)).defer("document")
+    return list(rows.order_by("created_ms", "id")[:limit])
+
+
+def uploaded(kinds: Iterable[str]) -> Q:
+    """Which manifests of these kinds were uploaded, each version to a folder of its own."""
     uploads = models.Upload.objects.filter(manifest=OuterRef("id"))
-    rows = rows.filter(Exists(uploads)).exclude(id__in=list(besides))
-    return list(rows.defer("document").order_by("created_ms", "id")[:limit])
+    return Q(Exists(uploads), kind__in=list(kinds))
 
 
 def used_again(limit: int) -> list[models.Manifest]:

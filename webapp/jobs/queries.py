@@ -381,9 +381,9 @@ def beginning_from(checkpoint_ids: Iterable[str]) -> list[tuple[Job, str]]:
     return [(job, job.latest_checkpoint or job.spec["resume_from"]) for job in rows]
 
 
-def stored_logs() -> list[tuple[str, int, int]]:
-    """(team, bytes, objects) of the logs that lie in the store."""
-    rows = LogChunk.objects.filter(stored=True).order_by().values_list("attempt__job__team")
+def stored_logs(**filters: Any) -> list[tuple[str, int, int]]:
+    """(team, bytes, objects) of the logs that lie in the store; with cold=True, in the cold one."""
+    rows = LogChunk.objects.filter(stored=True, **filters).order_by().values_list("attempt__job__team")
     return list(rows.annotate(bytes=Sum(F("next_offset") - F("offset")), items=Count("id")))
 
 

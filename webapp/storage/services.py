@@ -38,6 +38,7 @@ def account() -> None:
     today = now_ms() // DAY_MS
     figures = {(team, kind): (size, items) for team, kind, size, items in _figures()}
     cold = artifacts.stored_cold()
+    cold |= {(team, "logs"): size for team, size, _ in jobs.stored_logs(cold=True)}
     with transaction.atomic():
         known = StoredDay.objects.filter(day__gte=today - 1).values_list("team", "kind")
         for key in set(known) - set(figures):

@@ -23,6 +23,7 @@ from agent.attempts.supervisor import Supervisor
 from agent.channel import open_channel, peer_credentials
 from agent.config import AgentConfig, ConfigError, Isolation, engine_environment, inherited_environment
 from agent.datasets import DatasetCache
+from agent.hashing import Hasher
 from agent.launchers.container import ContainerLauncher
 from agent.launchers.engine import Engine
 from agent.launchers.process import ProcessLauncher
@@ -132,7 +133,14 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     datasets.attach(deployments)
     port = await _start(deployments, config, shown if credentials is None else credentials.server())
     await asyncio.to_thread(activations.load)
-    node.attach(supervisor, deployments, port, activations, Mender(deployments.held))
+    node.attach(
+        supervisor,
+        deployments,
+        port,
+        activations,
+        Mender(deployments.held),
+        Hasher(channel, session.identity),
+    )
     await supervisor.adopt_all()
     log.info("%s slots of %s", len(slots.slots), slots.gpu_type)
     for fault in slots.faults:

@@ -19,6 +19,9 @@ from webapp.artifacts import queries as artifacts
 from webapp.base.identity import new_id, now_ms
 from webapp.datasets import hints, queries, sources
 from webapp.datasets.access import decide, request_access, revoke
+from webapp.datasets.hashing import LEASE_SECONDS, Batch, Hashed
+from webapp.datasets.hashing import exchange as exchange_hashes
+from webapp.datasets.hashing import wanted_on as hashing_on
 from webapp.datasets.models import DELETED, LISTING, READY, Dataset, DatasetSnapshot
 from webapp.datasets.registration import ask_for_check, resume, subject_of
 from webapp.datasets.review import decide as review
@@ -26,12 +29,17 @@ from webapp.datasets.review import set_aside
 from webapp.events import services as events
 
 __all__ = [
+    "LEASE_SECONDS",
+    "Batch",
+    "Hashed",
     "add_snapshot",
     "approve_for",
     "ask_for_check",
     "decide",
     "delete_version",
     "describe",
+    "exchange_hashes",
+    "hashing_on",
     "register_source",
     "request_access",
     "resume",
@@ -43,6 +51,7 @@ __all__ = [
 _NAME = re.compile(r"[^/\x00-\x1f\x7f]{1,120}")
 SHOWN_READERS = 3  # more are counted
 LEAST_FOLLOW_MINUTES, MOST_FOLLOW_MINUTES = 5, 7 * 24 * 60
+MOST_FRESH_MINUTES = 366 * 24 * 60
 MOST_TAGS, LONGEST_TAG, LONGEST_DESCRIPTION, LONGEST_LICENCE, MOST_PATHS = 50, 60, 20_000, 120, 10_000
 
 
@@ -109,8 +118,8 @@ def register_source(
 
 
 def describe(actor: Actor, team: str, name: str, **said: Any) -> Dataset:
-    """Changes what people say of a dataset: description, licence, tags, owner, listed, and how often its
-    source is looked at (`follow_minutes`). Others stay as they are."""
+    """Changes what people say of a dataset: description, licence, tags, owner, listed, how often its source is looked
+    at (`follow_minutes`), and how old its newest version is at most (`fresh_minutes`). Others stay as they are."""
     permissions.require(actor, "dataset.edit", team, what=f"dataset {team}/{name}")
     if not queries.exists(team, name):
         raise TrainmasterError("not_found", what=f"dataset {team}/{name}")
@@ -129,6 +138,8 @@ def describe(actor: Actor, team: str, name: str, **said: Any) -> Dataset:
         if "follow_minutes" in said:
             row.follow_minutes = _follow_minutes(team, name, int(said["follow_minutes"]))
             row.follow_error = ""
+        if "fresh_minutes" in said:
+            row.fresh_minutes = _fresh_minutes(int(said["fresh_minutes"]))
         row.save()
         events.record(
             "DatasetDescribed",
@@ -242,6 +253,13 @@ def _follow_minutes(team: str, name: str, minutes: int) -> int:
     if minutes and followed is None:
         why = "no version of it was registered in place, so there is no source to look at"
         raise TrainmasterError("request_invalid", what=what, why=why)
+    return minutes
+
+
+def _fresh_minutes(minutes: int) -> int:
+    if not 0 <= minutes <= MOST_FRESH_MINUTES:
+        why = f"it is {minutes}; it must be 0 to {MOST_FRESH_MINUTES}"
+        raise TrainmasterError("request_invalid", what="fresh_minutes", why=why)
     return minutes
 
 

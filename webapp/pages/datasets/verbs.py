@@ -48,9 +48,10 @@ def describe(request: HttpRequest, team: str, name: str) -> HttpResponse:
         "licence": post.get("licence", "").strip(),
         "tags": words(post.get("tags", "")),
     }
-    if "follow_minutes" in post:
-        minutes = post["follow_minutes"].strip()[:9]
-        said |= {"follow_minutes": int(minutes) if minutes.isascii() and minutes.isdigit() else 0}
+    for field in ("follow_minutes", "fresh_minutes"):
+        if field in post:
+            minutes = post[field].strip()[:9]
+            said |= {field: int(minutes) if minutes.isascii() and minutes.isdigit() else 0}
     if "decides" in post:  # the form of those who decide who may use it
         said |= {"listed": "listed" in post}
 

@@ -11,6 +11,7 @@ from webapp.base.identity import now_ms
 from webapp.datasets.models import FAILED, HASHING, LISTING, UNCHANGED, Dataset, DatasetSnapshot
 from webapp.datasets.services import register_source, resume
 
+UNKNOWN = "The look failed; the log of the workers says why."
 log = logging.getLogger(__name__)
 
 
@@ -36,9 +37,8 @@ def _follow(row: Dataset, now: int) -> bool:
     try:
         _look(newest)
     except Exception as error:  # of one dataset: the others are followed all the same
-        known = isinstance(error, TrainmasterError)
         log.warning("%s/%s cannot be followed", row.team_id, row.name, exc_info=error)
-        why = error.sentence if known else "The look failed; the log of the workers says why."
+        why = error.sentence if isinstance(error, TrainmasterError) else UNKNOWN
         Dataset.objects.filter(id=row.id).update(follow_error=why)
         return False
     return True

@@ -20,8 +20,11 @@ from webapp.base.identity import new_id, now_ms
 from webapp.datasets import hints, queries, sources
 from webapp.datasets.access import decide, request_access, revoke
 from webapp.datasets.hashing import LEASE_SECONDS, Batch, Hashed
+from webapp.datasets.hashing import ended as hashed_registrations
 from webapp.datasets.hashing import exchange as exchange_hashes
+from webapp.datasets.hashing import set_helpers as set_hashers
 from webapp.datasets.hashing import wanted_on as hashing_on
+from webapp.datasets.hashing import worth_help as registrations_to_hash
 from webapp.datasets.models import DELETED, LISTING, READY, Dataset, DatasetSnapshot
 from webapp.datasets.registration import ask_for_check, resume, subject_of
 from webapp.datasets.review import decide as review
@@ -39,13 +42,16 @@ __all__ = [
     "delete_version",
     "describe",
     "exchange_hashes",
+    "hashed_registrations",
     "hashing_on",
     "register_source",
+    "registrations_to_hash",
     "request_access",
     "resume",
     "review",
     "revoke",
     "set_aside",
+    "set_hashers",
 ]
 
 _NAME = re.compile(r"[^/\x00-\x1f\x7f]{1,120}")

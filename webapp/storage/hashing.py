@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from platform_core.cluster.health import NodeState
-from webapp.datasets import hashing
+from webapp.datasets import services as datasets
 from webapp.nodes import queries as node_queries
 from webapp.nodes import services as nodes
 
@@ -19,10 +19,10 @@ def ask() -> None:
         if node.state is NodeState.READY and node.id not in training
     ]
     changed: set[str] = set()
-    for row in hashing.ended():
+    for row in datasets.hashed_registrations():
         changed |= row.helpers.keys()
-        hashing.set_helpers(row, {})
-    for row in hashing.worth_help():
+        datasets.set_hashers(row, {})
+    for row in datasets.registrations_to_hash():
         helpers = {node: why for node, why in row.helpers.items() if why or node in idle}
         more = MOST_HELPERS - sum(not why for why in helpers.values())
         free = [node for node in idle if node not in helpers]
@@ -30,5 +30,5 @@ def ask() -> None:
         idle = [node for node in idle if helpers.get(node, "not asked")]
         changed |= row.helpers.keys() ^ helpers.keys()
         if helpers != row.helpers:
-            hashing.set_helpers(row, helpers)
+            datasets.set_hashers(row, helpers)
     nodes.touch(changed)

@@ -58,18 +58,22 @@ class Shards:
         its, every = stream(), paths_of(paths)
         counts = self._counts(its, every) if its is not None else {}
         for path in every:
-            try:
-                count = counts.get(path)
-                if isinstance(count, str):
-                    raise OSError(count)
-                if count is None:
-                    count, self._indices[len(self._paths)] = opened(lambda path=path: self._index(path))  # type: ignore[misc]
-            except Exception as error:  # of a library that reads the format
-                reason = count if isinstance(count, str) else f"{type(error).__name__}: {error}"
-                self.unreadable.append(SetAside(None, path, reason))
+            count = counts.get(path)
+            if count is None:
+                count = self._indexed(path)
+            if isinstance(count, str):
+                self.unreadable.append(SetAside(None, path, count))
                 continue
             self._paths.append(path)
             self._ends.append((self._ends[-1] if self._ends else 0) + count)
+
+    def _indexed(self, path: str) -> int | str:
+        """The number of samples of this shard, which is the next one; or why it cannot be read."""
+        try:
+            count, self._indices[len(self._paths)] = opened(lambda: self._index(path))
+        except Exception as error:  # of a library that reads the format
+            return f"{type(error).__name__}: {error}"
+        return count
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0

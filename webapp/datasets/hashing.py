@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from django.db import transaction
@@ -96,17 +97,15 @@ def wanted_on(node_ids: Collection[str]) -> dict[str, tuple[str, ...]]:
 def exchange(node_id: str, snapshot_id: str, done: Iterable[Hashed], held: Collection[int]) -> Batch:
     """Notes what the node has hashed, renews what it holds, and gives it more where it holds nothing. Raises
     not_allowed where the registration is not (or no more) its business."""
-    snapshot = (
-        DatasetSnapshot.objects.filter(id=snapshot_id, state=HASHING).select_related("base__manifest").first()
-    )
+    snapshot = DatasetSnapshot.objects.filter(id=snapshot_id, state=HASHING).first()
     if snapshot is None or snapshot.helpers.get(node_id, "not asked"):
         raise TrainmasterError(
             "not_allowed", f"Registration {snapshot_id} needs no hashes of this node (any more)"
         )
-    sizes = sizes_of_registration(snapshot)
-    failure = next((error for file in done if (error := _note(snapshot, node_id, file, sizes))), "")
-    if failure:
-        _leave_out(snapshot_id, node_id, failure)
+    sizes = _sizes(snapshot_id, snapshot.bytes_found)
+    failures = [error for file in done if (error := _note(snapshot, node_id, file, sizes))]
+    if failures:
+        _leave_out(snapshot_id, node_id, failures[0])
         return Batch((), sizes)
     until = now_ms() + LEASE_SECONDS * SECOND_MS
     if held:
@@ -114,6 +113,12 @@ def exchange(node_id: str, snapshot_id: str, done: Iterable[Hashed], held: Colle
         mine.update(taken_until_ms=until)
         return Batch((), sizes)
     return Batch(tuple(_take(snapshot, node_id, until)), sizes)
+
+
+@lru_cache(maxsize=64)
+def _sizes(snapshot_id: str, bytes_found: int) -> Sizes:
+    """They stay while it is hashed; the manifest of its base, which may give them, has megabytes."""
+    return sizes_of_registration(DatasetSnapshot.objects.select_related("base__manifest").get(id=snapshot_id))
 
 
 def _take(snapshot: DatasetSnapshot, node_id: str, until_ms: int) -> list[Taken]:

@@ -46,11 +46,10 @@ READ_ON_MS = DAY_MS
 
 def move() -> int:
     """One round. Returns how many versions were moved."""
+    now, readers = now_ms(), _readers()
+    _discard(now - READ_ON_MS, readers)
     if not settings.COLD_STORE_URL:
         return 0
-    now = now_ms()
-    readers = _readers()
-    _discard(now - READ_ON_MS, readers)
     hot, cold = settings.STORE_URL.rstrip("/"), settings.COLD_STORE_URL.rstrip("/")
     before = now - settings.COLD_AFTER_DAYS * DAY_MS
     rows = [

@@ -86,6 +86,9 @@ class SourceFile(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["snapshot", "path"], name="one_file_a_path")]
+        indexes = [
+            models.Index(fields=["snapshot", "id"], name="files_to_hash", condition=models.Q(done=False)),
+        ]
 
 
 class AccessRequest(models.Model):

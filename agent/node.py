@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Collection, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from importlib import metadata
 from typing import Protocol
@@ -59,6 +59,12 @@ class Mender(Protocol):
     def want(self, mends: Iterable[MendWanted]) -> None: ...
 
 
+class Hasher(Protocol):
+    """Hashes files of registrations. Called from the event loop; nothing blocks it."""
+
+    def want(self, snapshot_ids: Collection[str]) -> None: ...
+
+
 class Node:
     def __init__(
         self,
@@ -84,6 +90,7 @@ class Node:
         self._leaves_at: float | None = None  # by the clock of the loop
         self._activations: Activations | None = None
         self._mender: Mender | None = None
+        self._hasher: Hasher | None = None
 
     def attach(
         self,
@@ -92,10 +99,11 @@ class Node:
         transfer_port: int,
         activations: Activations | None = None,
         mender: Mender | None = None,
+        hasher: Hasher | None = None,
     ) -> None:
         """Adds the parts that are made after the node, because they report changes to it. Before the first session."""
         self._supervisor, self._deployments, self._activations = supervisor, deployments, activations
-        self._transfer_port, self._mender = transfer_port, mender
+        self._transfer_port, self._mender, self._hasher = transfer_port, mender, hasher
 
     def describe(self) -> NodeDescription:
         config = self._config
@@ -167,6 +175,8 @@ class Node:
             self._activations.want(self._wanted.activations)
         if self._mender is not None:
             self._mender.want(self._wanted.mends)
+        if self._hasher is not None:
+            self._hasher.want(() if self._wanted.attempts else self._wanted.hashing)
 
     def _carry_out(self, action: actions.Action, supervisor: Supervisor) -> None:
         match action:

@@ -23,6 +23,7 @@ from agent.attempts.supervisor import Supervisor
 from agent.channel import open_channel, peer_credentials
 from agent.config import AgentConfig, ConfigError, Isolation, engine_environment, inherited_environment
 from agent.datasets import DatasetCache
+from agent.hashing import Hasher
 from agent.launchers.container import ContainerLauncher
 from agent.launchers.engine import Engine
 from agent.launchers.process import ProcessLauncher
@@ -132,11 +133,10 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     datasets.attach(deployments)
     port = await _start(deployments, config, shown if credentials is None else credentials.server())
     await asyncio.to_thread(activations.load)
-    node.attach(supervisor, deployments, port, activations, Mender(deployments.held))
+    mender, hasher = Mender(deployments.held), Hasher(channel, session.identity)
+    node.attach(supervisor, deployments, port, activations, mender, hasher)
     await supervisor.adopt_all()
-    log.info("%s slots of %s", len(slots.slots), slots.gpu_type)
-    for fault in slots.faults:
-        log.error("%s", fault)
+    _tell(slots)
     sampler = SystemSampler(slots, nvml, config.data, config.log_cap_bytes)
     duties = (
         session.run(), pusher.run(), lease.keep(), _yield_to_models(pace, deployments), *node.duties(sampler),
@@ -159,6 +159,12 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
         await supervisor.let_go(stop_jobs)
         await activations.close()
         await deployments.close()
+
+
+def _tell(slots: Slots) -> None:
+    log.info("%s slots of %s", len(slots.slots), slots.gpu_type)
+    for fault in slots.faults:
+        log.error("%s", fault)
 
 
 async def _start(deployments: Deployments, config: AgentConfig, own: grpc.ServerCredentials | None) -> int:

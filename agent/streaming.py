@@ -3,7 +3,8 @@
 streams/ID/ of an attempt belongs to the agent, and the job reads it:
 files/         the files that are here; each one appears whole and verified
 listing.json   path and bytes of all files       failed.json   those that cannot be had, with the reason
-The loaders of the job name the files that they need next in attempts/ID/asks/.
+counts.json    samples of its files, by reader and path, as earlier attempts of the team on this node have counted
+The loaders of the job name the files that they need next in attempts/ID/asks/, and what they count in counts/ there.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from agent.attempts.preparation import Fetch
+from agent.counts import KeptCounts
 from agent.files import read_json, write_atomically
 from agent.job_files import JobPath
 from agent.manifests import Manifests
@@ -46,8 +48,11 @@ StreamOf = Callable[[WorkFolder, Launch], "ShardStream | None"]
 class ShardStream:
     """Of one attempt. `begin` blocks until the job may start; from then on `start` goes on in a thread of its own."""
 
-    def __init__(self, folder: WorkFolder, artifact: ArtifactReference, held: Held, limit: int) -> None:
+    def __init__(
+        self, folder: WorkFolder, artifact: ArtifactReference, held: Held, limit: int, kept: KeptCounts
+    ) -> None:
         self._place, self._asks = folder.stream, JobPath(folder.path, "asks")
+        self._kept, self._counts = kept, JobPath(folder.path, "counts")
         self._artifact, self._held, self._limit = artifact, held, limit
         self._home: Path | None = None
         self._coming: dict[str, Future[None]] = {}
@@ -63,6 +68,8 @@ class ShardStream:
         write_atomically(self._place / "manifest.json", to_json(manifest).encode())
         listing = {"files": {file.path: file.size for file in manifest.files}}
         write_atomically(self._place / "listing.json", json.dumps(listing).encode())
+        if counts := self._kept.read():
+            write_atomically(self._place / "counts.json", json.dumps(counts).encode())
         self._home = self._held(manifest.id)
         first = [file.path for file in manifest.files if file.size > SMALL][:1]
         self._bring(manifest, [*_small(manifest), *(first or [manifest.files[0].path])], on_bytes)
@@ -86,6 +93,15 @@ class ShardStream:
             except Exception:
                 log.exception("the dataset of %s does not come for now", self._place.name)
                 self._stop.wait(LONGEST_PAUSE_SECONDS)
+        try:
+            self._keep_counts()
+        except (OSError, ValueError) as error:
+            log.warning("the counts of %s are not kept: %s", self._place.name, error)
+
+    def _keep_counts(self) -> None:
+        listing = read_json(self._place / "listing.json")
+        if listing is not None:
+            self._kept.add(self._counts, listing["files"])
 
     def _go_on(self) -> None:
         manifest = from_json((self._place / "manifest.json").read_bytes())
@@ -96,7 +112,9 @@ class ShardStream:
         for unfinished in (self._place / "files").glob(".unfinished-*"):
             unfinished.unlink(missing_ok=True)
         with ThreadPoolExecutor(PARALLEL, "stream") as pool:
-            while not self._stop.wait(LOOK_EVERY_SECONDS):
+            pause = LOOK_EVERY_SECONDS
+            while not self._stop.wait(pause):
+                began = time.monotonic()
                 self._reap(here)
                 turn = self._plan(sizes, here, small)
                 for path in turn.delete:
@@ -104,6 +122,9 @@ class ShardStream:
                     here.discard(path)
                 for path in turn.fetch:
                     self._coming[path] = pool.submit(self._bring, manifest, [path], self._raise_at_stop)
+                pause = max(
+                    LOOK_EVERY_SECONDS, 5 * (time.monotonic() - began)
+                )  # a million files take a while
 
     def _plan(self, sizes: Mapping[str, int], here: set[str], small: frozenset[str]) -> Turn:
         now = time.monotonic()
@@ -179,7 +200,8 @@ def beginning(stream_of: StreamOf, manifests: Manifests, launch: Launch, fetch: 
 def stream_of(held: Held, limit: int, folder: WorkFolder, launch: Launch) -> ShardStream | None:
     if not launch.stream_dataset or launch.dataset is None:
         return None
-    return ShardStream(folder, launch.dataset, held, limit)
+    kept = KeptCounts(folder.path.parents[1] / "counts", launch.team, launch.dataset.manifest_id)
+    return ShardStream(folder, launch.dataset, held, limit, kept)
 
 
 def _small(manifest: Manifest) -> tuple[str, ...]:

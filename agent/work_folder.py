@@ -35,7 +35,19 @@ _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # The path of a socket has 107 bytes at most, and multiprocessing appends 32 of its own, torch 36.
 LONGEST_TMP = 68
 SHORT_TMP = Path("/tmp")  # noqa: S108 - the one path that is short everywhere; the folder in it is of one attempt
-_FOLDERS = ("code", "data", "work", "checkpoints", "logs", "spool", "ranks", "progress", "stacks", "asks")
+_FOLDERS = (
+    "code",
+    "data",
+    "work",
+    "checkpoints",
+    "logs",
+    "spool",
+    "ranks",
+    "progress",
+    "stacks",
+    "asks",
+    "counts",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,11 @@
-"""Samples a second of `trainmaster.data` beside torch's DataLoader on the same data, and the time to resume.
+"""Samples a second of `trainmaster.data` beside torch's DataLoader and torchdata's StatefulDataLoader on the same
+data, and the time to resume.
 
 python -m benchmarks.data_loader [--samples N] [--rounds R]
 
-JSON lines: `loader` for 0 workers, 2 threads of ours and 2 processes of both, the median of R rounds;
-`resume`, the time to the first batch from the middle of an epoch of 10 million samples.
+JSON lines: `loader` for 0 workers, 2 threads of ours and 2 processes of all, the median of R rounds; `ratio` is to
+torch's, `stateful_ratio` to torchdata's. `resume`, the time to the first batch from the middle of an epoch of 10
+million samples, and `stateful_ms`, that of StatefulDataLoader in one of STATEFUL_SAMPLES.
 """
 
 from __future__ import annotations
@@ -12,16 +14,18 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch.utils.data import DataLoader as TorchLoader
 from torch.utils.data import Dataset
+from torchdata.stateful_dataloader import StatefulDataLoader
 
 from trainmaster.data import DataLoader
 
 BATCH = 64
+STATEFUL_SAMPLES = 1_000_000
 
 
 class Small(Dataset[torch.Tensor]):
@@ -67,32 +71,48 @@ def measure(samples: int, rounds: int) -> None:
         ours = DataLoader(
             source, BATCH, workers=workers, processes=processes, last="keep", name=f"{workers}-{processes}"
         )
-        torch_s: TorchLoader[Any] = TorchLoader(
-            source, BATCH, shuffle=True, num_workers=workers, persistent_workers=workers > 0
-        )
-        own, other = alternated(ours, torch_s, rounds)
+        same: dict[str, Any] = {"shuffle": True, "num_workers": workers, "persistent_workers": workers > 0}
+        torch_s: TorchLoader[Any] = TorchLoader(source, BATCH, **same)
+        stateful: StatefulDataLoader[Any] = StatefulDataLoader(source, BATCH, **same)
+        own, other, third = alternated((ours, torch_s, stateful), rounds)
         row = {"measure": "loader", "workers": workers, "ours_in": "processes" if processes else "threads"}
         rates = {"ours_samples_per_s": round(own), "torch_samples_per_s": round(other)}
-        print(json.dumps({**row, **rates, "ratio": round(own / other, 3)}), flush=True)
-    print(json.dumps({"measure": "resume", "ms": round(resume_ms(), 2)}), flush=True)
+        ratios = {"ratio": round(own / other, 3), "stateful_ratio": round(own / third, 3)}
+        print(json.dumps({**row, **rates, "stateful_samples_per_s": round(third), **ratios}), flush=True)
+    times = {"ms": round(resume_ms(), 2), "stateful_ms": round(stateful_resume_ms(), 2)}
+    print(json.dumps({"measure": "resume", **times}), flush=True)
 
 
-def alternated(ours: Iterable[Any], theirs: Iterable[Any], rounds: int) -> tuple[float, float]:
+def alternated(loaders: Sequence[Iterable[Any]], rounds: int) -> list[float]:
     """The median samples a second of each, after a round that starts the workers."""
-    rates: tuple[list[float], list[float]] = ([], [])
+    rates: list[list[float]] = [[] for _ in loaders]
     for _ in range(rounds + 1):
-        for loader, found in zip((ours, theirs), rates, strict=True):
+        for loader, found in zip(loaders, rates, strict=True):
             began, samples = time.perf_counter(), 0
             for batch in loader:
                 samples += len(batch)
             found.append(samples / (time.perf_counter() - began))
-    return statistics.median(rates[0][1:]), statistics.median(rates[1][1:])
+    return [statistics.median(found[1:]) for found in rates]
 
 
 def resume_ms() -> float:
     loader = DataLoader(Counted(10_000_000), BATCH, name="resumed")
     state = {**loader.state_dict(), "position": 5_000_000}
     next(iter(loader))
+    began = time.perf_counter()
+    loader.load_state_dict(state)
+    next(iter(loader))
+    return (time.perf_counter() - began) * 1000
+
+
+def stateful_resume_ms() -> float:
+    source: Any = Counted(STATEFUL_SAMPLES)
+    before: StatefulDataLoader[Any] = StatefulDataLoader(source, BATCH, shuffle=True)
+    batches = iter(before)
+    for _ in range(STATEFUL_SAMPLES // BATCH // 2):
+        next(batches)
+    state = before.state_dict()
+    loader: StatefulDataLoader[Any] = StatefulDataLoader(source, BATCH, shuffle=True)
     began = time.perf_counter()
     loader.load_state_dict(state)
     next(iter(loader))

@@ -134,6 +134,9 @@ class Bare(session_pb2_grpc.AgentSessionServicer):
     async def Manifest(self, request: Any, context: Any) -> Any:
         raise NotImplementedError  # nothing is wanted
 
+    async def HashFiles(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
 
 async def serve_bare(port: int) -> None:
     server = grpc.aio.server()

@@ -126,6 +126,9 @@ class _Session(session_pb2_grpc.AgentSessionServicer):
         self._gateway.manifest_requests += 1
         return manifest_pb2.ManifestReply(manifest_json=self._gateway.manifest_json)
 
+    async def HashFiles(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError  # nothing is registered
+
     async def _listen(self, node: str, messages: AsyncIterator[session_pb2.FromAgent]) -> None:
         async for message in messages:
             match message.WhichOneof("message"):

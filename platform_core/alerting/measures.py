@@ -59,6 +59,8 @@ _MEASURES = (
     Measure("team.damaged_files", Unit.COUNT, Kind.TEAM, "its files in the store that are damaged or gone", 1),
     Measure("team.dataset_age", Unit.PERCENT, Kind.TEAM,
             "age of its stalest dataset, of the usual time between its versions", 150),
+    Measure("team.dataset_freshness", Unit.PERCENT, Kind.TEAM,
+            "age of the newest version of its latest dataset, of the age that was promised", 150),
     Measure("cluster.utilisation", Unit.PERCENT, Kind.CLUSTER, "used part of all slots, while any are held or wanted"),
     Measure("cluster.job_failures", Unit.PERCENT, Kind.CLUSTER, "failed jobs of those that ended in a day"),
     Measure("cluster.checkpoint_failures", Unit.PERCENT, Kind.CLUSTER, "checkpoints of a day that are not whole"),

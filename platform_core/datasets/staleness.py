@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 
-from platform_core.units import DAY_MS
+from platform_core.units import DAY_MS, MINUTE_MS
 
 LEAST_VERSIONS = 3  # fewer have no usual interval: the dataset may never be meant to change
 
@@ -18,3 +18,8 @@ def overdue(created_ms: Sequence[int], now_ms: int) -> float | None:
     moments = sorted(created_ms)
     usual = max(DAY_MS, median(later - earlier for earlier, later in pairwise(moments)))
     return max(0, now_ms - moments[-1]) / usual
+
+
+def of_promise(newest_ms: int, fresh_minutes: int, now_ms: int) -> float:
+    """The age of the newest version in ages that were promised: beyond 1 it is late."""
+    return max(0, now_ms - newest_ms) / (fresh_minutes * MINUTE_MS)

@@ -159,3 +159,4 @@ class Wanted:
     deployments: tuple[DeploymentWanted, ...] = ()
     activations: tuple[ActivationWanted, ...] = ()
     mends: tuple[MendWanted, ...] = ()
+    hashing: tuple[str, ...] = ()  # registrations whose files it hashes while no attempt runs on it

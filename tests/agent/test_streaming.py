@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import random
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -70,6 +73,78 @@ async def test_a_job_begins_with_a_shard_and_reads_all_on_a_part_of_the_disk(
 
     await gateway.want()
     await gone(agent.data / "streams" / "att-test-1")
+
+
+FORMATS = """
+import json, os, sys
+from pathlib import Path
+from trainmaster.data import DataLoader, JsonLines, Parquet, Tar
+
+data, kind, stop = Path(os.environ["TRAINMASTER_DATA"]), sys.argv[1], int(sys.argv[2])
+source, number = {
+    "jsonl": (JsonLines, lambda line: json.loads(line)["id"]),
+    "tar": (Tar, lambda sample: int(sample["id"])),
+    "parquet": (Parquet, lambda row: row["id"]),
+}[kind]
+loader = DataLoader(source(data / f"*.{kind}"), 4, seed=1, decode=number, collate=list, shards_at_once=2, last="keep")
+state = Path(sys.argv[3])
+ids = []
+if state.exists():
+    before = json.loads(state.read_text())
+    loader.load_state_dict(before["state"])
+    ids = before["ids"]
+for batch in loader:
+    ids += batch
+    if len(ids) == stop:
+        state.write_text(json.dumps({"state": loader.state_dict(), "ids": ids}))
+        break
+counted = sum(len(file.read_text().splitlines()) for file in Path("../counts").glob("*.jsonl"))
+print("counted", counted, "read", len(ids), "each once", sorted(ids) == list(range(len(set(ids)))), flush=True)
+"""
+
+
+def write_shard(file: Path, ids: range) -> None:
+    if file.suffix == ".tar":
+        with tarfile.open(file, "w") as tar:
+            for number in ids:
+                for name, content in (
+                    (f"{number:03}.id", str(number).encode()),
+                    (f"{number:03}.txt", b"x" * SIZE),
+                ):
+                    member = tarfile.TarInfo(name)
+                    member.size = len(content)
+                    tar.addfile(member, io.BytesIO(content))
+    elif file.suffix == ".parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        text = [random.Random(number).randbytes(SIZE // 2).hex() for number in ids]
+        pytest.importorskip("pyarrow.parquet").write_table(
+            pyarrow.table({"id": list(ids), "text": text}), file
+        )
+    else:
+        file.write_text("".join(json.dumps({"id": number, "text": "x" * SIZE}) + "\n" for number in ids))
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "tar", "parquet"])
+async def test_shards_without_an_index_are_counted_once_and_resumed_exactly(
+    gateway: Gateway, agent: AgentProcess, tmp_path: Path, kind: str
+) -> None:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    for shard in range(SHARDS):
+        write_shard(folder / f"s{shard}.{kind}", range(shard * EACH, (shard + 1) * EACH))
+    (tmp_path / "read.py").write_text(FORMATS)
+    await agent.start("--stream-disk-mib", "6")
+    said = []
+    for number, stop_at in ((1, 16), (2, 0)):
+        name = f"att-test-{number}"
+        script = ("python", str(tmp_path / "read.py"), kind, str(stop_at), str(tmp_path / "state.json"))
+        await gateway.want(wanted(name, *script, **launch(gateway, folder)))
+        ended = await gateway.until_drained(name)
+        assert ended.exit_code == 0, gateway.log(name, 0) + agent.log()
+        said.append(gateway.log(name, 0).splitlines()[-1])
+        await gateway.want()
+        await gone(agent.data / "streams" / name)
+    assert said == ["counted 10 read 16 each once False", "counted 0 read 40 each once True"]
 
 
 async def test_a_killed_agent_goes_on_with_the_stream_when_it_is_back(

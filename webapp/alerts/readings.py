@@ -15,7 +15,7 @@ from django.core.cache import cache
 from django.db import connection
 
 from platform_core.alerting.pace import LOOKED_BACK_MS, slowdown_percent
-from platform_core.datasets.staleness import overdue
+from platform_core.datasets.staleness import of_promise, overdue
 from platform_core.service_levels.burning import FAST, SLOW, Burn
 from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS, plural
 from webapp.artifacts import queries as artifacts
@@ -144,6 +144,21 @@ def _dataset_age(at_ms: int) -> Iterator[Reading]:
             100 * intervals, team, team, team, f"the newest version of {name} is {days} old"
         )
     yield from oldest.values()
+
+
+def _dataset_freshness(at_ms: int) -> Iterator[Reading]:
+    latest: dict[str, Reading] = {}
+    for one in datasets.promised():
+        percent = 100 * of_promise(one.newest_ms, one.fresh_minutes, at_ms)
+        if one.team not in latest or percent > (latest[one.team].value or 0):
+            age, promise = (
+                plural((at_ms - one.newest_ms) // MINUTE_MS, "minute"),
+                plural(one.fresh_minutes, "minute"),
+            )
+            detail = f"the newest version of {one.name} is {age} old, and {promise} were promised"
+            why = f"; the last look failed: {one.error}" if one.error else ""
+            latest[one.team] = Reading(percent, one.team, one.team, one.team, detail + why)
+    yield from latest.values()
 
 
 def _storage_cost(at_ms: int) -> Iterator[Reading]:
@@ -289,6 +304,7 @@ READS: Mapping[str, Read] = {
     "team.queue_wait": _queue_wait,
     "team.storage": _storage,
     "team.dataset_age": _dataset_age,
+    "team.dataset_freshness": _dataset_freshness,
     "team.storage_cost": _storage_cost,
     "team.damaged_files": _damaged_files,
     "cluster.utilisation": _cluster_utilisation,

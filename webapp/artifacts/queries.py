@@ -7,10 +7,12 @@ from django.conf import settings
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum, TextField
 from django.db.models.functions import Cast
 
+from platform_core.distribution.content.address import Address
 from platform_core.distribution.content.manifest import Manifest, from_document
 from platform_core.errors import TrainmasterError
 from platform_core.node.wanted import ArtifactReference
 from platform_core.units import format_bytes
+from trainmaster.store import Store, open_store
 from trainmaster.store.address import located
 from webapp.artifacts import models
 
@@ -65,8 +67,9 @@ def references(manifest_ids: Iterable[str]) -> dict[str, ArtifactReference]:
 
 
 def files_at(url: str) -> list[list[dict[str, Any]]]:
-    """The files of each manifest whose files lie at this URL."""
-    return list(models.Manifest.objects.filter(source_url=url).values_list("document__files", flat=True))
+    """The files of each manifest whose files lie at this URL, or lay there and may still be read there."""
+    rows = models.Manifest.objects.filter(Q(source_url=url) | Q(moved_from=url))
+    return list(rows.values_list("document__files", flat=True))
 
 
 def file_list(manifest_id: str) -> list[dict[str, Any]]:
@@ -76,26 +79,43 @@ def file_list(manifest_id: str) -> list[dict[str, Any]]:
 
 
 def is_source(url: str) -> bool:
-    """Whether files of a manifest lie at this URL or below it."""
-    rows = models.Manifest.objects.filter(Q(source_url=url) | Q(source_url__startswith=f"{url}/"))
+    """Whether files of a manifest lie at this URL or below it, or lay there and may still be read there."""
+    below = Q(source_url__startswith=f"{url}/") | Q(moved_from__startswith=f"{url}/")
+    rows = models.Manifest.objects.filter(Q(source_url=url) | Q(moved_from=url) | below)
     return rows.exists()
 
 
 def path_in_store(url: str) -> str:
     """Where below the platform's store this lies. Raises request_invalid for what lies elsewhere, links followed."""
     place = located(url)
-    for store in map(located, _stores()):
+    return "/".join(place.parts[len(store_of(url).parts) :])
+
+
+def opened(url: str) -> Store:
+    """The files of a manifest that the platform keeps, hot or cold. Raises request_invalid for what lies elsewhere."""
+    store_of(url)
+    return open_store(url)
+
+
+def store_of(url: str) -> Address:
+    """Which of the platform's stores this lies in. Raises request_invalid for what lies elsewhere, links followed."""
+    place = located(url)
+    for store in stores():
         if place != store and place.is_within(store):
-            return "/".join(place.parts[len(store.parts) :])
+            return store
     raise TrainmasterError("request_invalid", what=str(place), why="it does not lie in the platform's store")
 
 
 def is_in_store(url: str) -> bool:
-    return any(located(url).is_within(located(store)) for store in _stores())
+    return any(located(url).is_within(store) for store in stores())
+
+
+def stores() -> list[Address]:
+    """The platform's own: the hot store, and the cold one where there is one."""
+    return list(map(located, _stores()))
 
 
 def _stores() -> list[str]:
-    """The hot store, and the cold one where there is one."""
     return [store for store in (settings.STORE_URL, settings.COLD_STORE_URL) if store]
 
 
@@ -174,12 +194,18 @@ def stored_cold() -> dict[tuple[str, str], int]:
     return {(team, kind): size for team, kind, size in sums}
 
 
-def unused_since(before_ms: int, kinds: Iterable[str], limit: int) -> list[models.Manifest]:
-    """Uploads of these kinds in the hot store that were made, moved and used before then; the oldest."""
-    rows = models.Manifest.objects.filter(_lies_in(settings.STORE_URL), kind__in=list(kinds), moved_from="")
+def unused_since(before_ms: int, limit: int, besides: Iterable[str], chosen: Q) -> list[models.Manifest]:
+    """In the hot store those that were made, moved and used before then; the oldest."""
+    rows = models.Manifest.objects.filter(_lies_in(settings.STORE_URL), chosen, moved_from="")
     rows = rows.filter(created_ms__lt=before_ms, used_ms__lt=before_ms, moved_ms__lt=before_ms)
+    rows = rows.exclude(id__in=list(besides)).defer("document")
+    return list(rows.order_by("created_ms", "id")[:limit])
+
+
+def uploaded(kinds: Iterable[str]) -> Q:
+    """Which manifests of these kinds were uploaded, each version to a folder of its own."""
     uploads = models.Upload.objects.filter(manifest=OuterRef("id"))
-    return list(rows.filter(Exists(uploads)).defer("document").order_by("created_ms", "id")[:limit])
+    return Q(Exists(uploads), kind__in=list(kinds))
 
 
 def used_again(limit: int) -> list[models.Manifest]:
@@ -190,9 +216,10 @@ def used_again(limit: int) -> list[models.Manifest]:
     return list(rows.defer("document").order_by("used_ms", "id")[:limit])
 
 
-def moved_before(before_ms: int, limit: int) -> list[models.Manifest]:
+def moved_before(before_ms: int, limit: int, besides: Iterable[str] = ()) -> list[models.Manifest]:
     """Whose files lie at their old place, too."""
     rows = models.Manifest.objects.exclude(moved_from="").filter(moved_ms__lt=before_ms)
+    rows = rows.exclude(id__in=list(besides))
     return list(rows.defer("document").order_by("moved_ms", "id")[:limit])
 
 
@@ -234,15 +261,17 @@ def why_no_new_checkpoints(team: str) -> str:
     )
 
 
-def abandoned(before_ms: int, limit: int) -> list[models.Upload]:
+def abandoned(before_ms: int, limit: int, besides: Iterable[str] = ()) -> list[models.Upload]:
     """The oldest uploads that were begun before then and never completed."""
-    rows = models.Upload.objects.filter(manifest=None, created_ms__lt=before_ms).order_by("created_ms", "id")
-    return list(rows.defer("files")[:limit])
+    rows = models.Upload.objects.filter(manifest=None, created_ms__lt=before_ms).exclude(id__in=list(besides))
+    return list(rows.order_by("created_ms", "id").defer("files")[:limit])
 
 
-def unreferenced(kinds: Iterable[str], before_ms: int, limit: int) -> list[models.Manifest]:
+def unreferenced(
+    kinds: Iterable[str], before_ms: int, limit: int, besides: Iterable[str] = ()
+) -> list[models.Manifest]:
     """The oldest manifests in the store of these kinds to which nothing but their uploads refers."""
-    rows = _in_store().filter(kind__in=list(kinds), created_ms__lt=before_ms)
+    rows = _in_store().filter(kind__in=list(kinds), created_ms__lt=before_ms).exclude(id__in=list(besides))
     for relation in models.Manifest._meta.related_objects:
         if relation.related_model is not models.Upload:
             named = {relation.field.attname: OuterRef("id")}

@@ -288,7 +288,11 @@ def discard_moved(manifest_id: str) -> None:
     row = models.Manifest.objects.get(id=manifest_id)
     if row.moved_from and row.moved_from != row.source_url:
         _delete_files(row.moved_from, row)
-    models.Manifest.objects.filter(id=manifest_id, moved_from=row.moved_from).update(moved_from="")
+    forget_move(manifest_id, row.moved_from)
+
+
+def forget_move(manifest_id: str, moved_from: str) -> None:
+    models.Manifest.objects.filter(id=manifest_id, moved_from=moved_from).update(moved_from="")
 
 
 def _delete_files(url: str, row: models.Manifest) -> None:

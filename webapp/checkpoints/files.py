@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from django.conf import settings
-
 from platform_core.distribution.content.layout import is_by_digest
 from platform_core.errors import TrainmasterError
 from trainmaster.store import open_store
@@ -32,6 +30,6 @@ def delete(url: str, manifest: Manifest) -> None:
         shared_files.doom(job_id, [entry["sha256"] for entry in manifest.document["files"]])
         shared_files.delete_doomed(job_id)
         return
-    store = open_store(settings.STORE_URL)
+    store = open_store(url)
     for entry in manifest.document["files"]:
-        store.delete(f"{folder}/{entry['path']}")
+        store.delete(entry["path"])

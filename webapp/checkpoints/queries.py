@@ -2,11 +2,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from platform_core.checkpointing.habit import Losses
 from platform_core.checkpointing.live import LiveInterval, Measured
 from platform_core.errors import TrainmasterError
+from platform_core.jobs.states import TERMINAL
 from platform_core.lineage.graph import Kind
 from platform_core.node.wanted import ArtifactReference
 from webapp.artifacts import queries as artifacts
@@ -61,6 +62,15 @@ def living(**of: Any) -> QuerySet[Checkpoint]:
 def kept() -> QuerySet[Checkpoint]:
     """Those whose files are in the store."""
     return Checkpoint.objects.filter(deleted_ms=None)
+
+
+def resting(before_ms: int) -> Q:
+    """Of manifests: those of checkpoints in the store whose jobs ended before then, where nobody found damage."""
+    rows = kept().filter(manifest=OuterRef("id"))
+    young = rows.exclude(job__state__in=list(TERMINAL), job__finished_ms__lt=before_ms) | rows.exclude(
+        damaged=""
+    )
+    return Q(Exists(rows), ~Exists(young), kind="checkpoint")
 
 
 def exists(checkpoint_id: str, team: str) -> bool:

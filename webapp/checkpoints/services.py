@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
@@ -25,6 +25,9 @@ from webapp.events import services as events
 from webapp.jobs import queries as job_queries
 from webapp.jobs import services as jobs
 from webapp.nodes import queries as clusters
+
+if TYPE_CHECKING:
+    from webapp.artifacts.models import Manifest
 
 log = logging.getLogger(__name__)
 
@@ -145,6 +148,14 @@ def _delete(row: Checkpoint) -> None:
             return  # the same bytes under another step or attempt
         url = artifacts.vacate(manifest)
     files.delete(url, manifest)
+
+
+def discard_moved(manifest: Manifest) -> None:
+    """Deletes the files of a checkpoint at the place from which they were moved; those that it shared there stay for
+    as long as another checkpoint needs them."""
+    place = manifest.moved_from
+    artifacts.forget_move(manifest.id, place)
+    files.delete(place, manifest)
 
 
 def sweep(limit: int = 20) -> int:

@@ -23,6 +23,7 @@ TURNS: dict[str, tuple[str, int]] = {
     "follow-datasets": ("datasets.follow", 60),
     "set-checkpoint-intervals": ("checkpoints.set_intervals", 30),
     "account-storage": ("storage.account", 1800),
+    "ask-hashers": ("storage.ask_hashers", 10),
     "move-storage": ("storage.move", 600),
     "retain-storage": ("storage.retain", 600),
     "clean-storage": ("storage.clean", 600),

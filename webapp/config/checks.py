@@ -6,7 +6,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
 from platform_core.errors import TrainmasterError
-from trainmaster.store.address import parse
+from trainmaster.store.address import located, parse
 
 
 @register()
@@ -78,4 +78,17 @@ def places_are_addresses(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
             except TrainmasterError as error:
                 hint = f"Write it as file:///folder or s3://bucket/prefix in {name}."
                 problems.append(Error(error.sentence, hint=hint, id="trainmaster.E005"))
-    return problems
+    return problems or _stores_apart()
+
+
+def _stores_apart() -> list[CheckMessage]:
+    if not settings.COLD_STORE_URL:
+        return []
+    hot, cold = located(settings.STORE_URL), located(settings.COLD_STORE_URL)
+    if not hot.is_within(cold) and not cold.is_within(hot):
+        return []
+    sentence = (
+        f"The cold store {cold} and the store {hot} lie in one another: what is cold could not be told."
+    )
+    hint = "Let TRAINMASTER_COLD_STORE_URL name a place beside TRAINMASTER_STORE_URL."
+    return [Error(sentence, hint=hint, id="trainmaster.E007")]

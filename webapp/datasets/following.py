@@ -8,9 +8,10 @@ from platform_core.errors import TrainmasterError
 from platform_core.units import MINUTE_MS
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
-from webapp.datasets.models import HASHING, LISTING, UNCHANGED, Dataset, DatasetSnapshot
-from webapp.datasets.services import register_source
+from webapp.datasets.models import FAILED, HASHING, LISTING, UNCHANGED, Dataset, DatasetSnapshot
+from webapp.datasets.services import register_source, resume
 
+UNKNOWN = "The look failed; the log of the workers says why."
 log = logging.getLogger(__name__)
 
 
@@ -33,15 +34,24 @@ def _follow(row: Dataset, now: int) -> bool:
     claimed = Dataset.objects.filter(id=row.id, followed_ms=row.followed_ms).update(followed_ms=now)
     if not claimed:
         return False
-    error = ""
     try:
-        register_source(
-            actor_of(newest.created_by), row.team_id, row.name, newest.source, newest.purpose, newest.projects,
-            newest.paths,
-        )  # fmt: skip
-        versions.filter(state=UNCHANGED).delete()  # each look would leave one
-    except TrainmasterError as problem:
-        error = problem.sentence
-        log.warning("%s/%s cannot be followed: %s", row.team_id, row.name, error)
-    Dataset.objects.filter(id=row.id).update(follow_error=error)
-    return not error
+        _look(newest)
+    except Exception as error:  # of one dataset: the others are followed all the same
+        log.warning("%s/%s cannot be followed", row.team_id, row.name, exc_info=error)
+        why = error.sentence if isinstance(error, TrainmasterError) else UNKNOWN
+        Dataset.objects.filter(id=row.id).update(follow_error=why)
+        return False
+    return True
+
+
+def _look(newest: DatasetSnapshot) -> None:
+    """What ends it, ready or failed, says so on the dataset. A failed version goes on; each look would leave one."""
+    actor = actor_of(newest.created_by)
+    if newest.state == FAILED:
+        resume(actor, newest)
+        return
+    if newest.state == UNCHANGED:
+        newest.delete()  # it has nothing, and its number is given again
+    register_source(
+        actor, newest.team_id, newest.name, newest.source, newest.purpose, newest.projects, newest.paths
+    )

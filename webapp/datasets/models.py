@@ -24,6 +24,9 @@ class Dataset(models.Model):
     follow_minutes = models.PositiveIntegerField(
         default=0, help_text="between looks for what has come to its source; 0: nobody looks"
     )
+    fresh_minutes = models.PositiveIntegerField(
+        default=0, help_text="promised: so old at most is its newest version; 0: nothing is"
+    )
     followed_ms = models.BigIntegerField(default=0)
     follow_error = models.TextField(default="", help_text="why the last look made no version")
 
@@ -48,6 +51,10 @@ class DatasetSnapshot(models.Model):
     bytes_found = models.BigIntegerField(default=0)
     files_done = models.PositiveIntegerField(default=0)
     bytes_done = models.BigIntegerField(default=0)
+    helpers = models.JSONField(
+        default=dict, help_text="nodes that hash its files → why they do no more; empty: they do"
+    )
+    files_by_nodes = models.PositiveIntegerField(default=0, help_text="of those done, hashed by nodes")
     step = models.PositiveIntegerField(
         default=0, help_text="of its registration; a step that comes twice is dropped"
     )
@@ -74,9 +81,14 @@ class SourceFile(models.Model):
         null=True, help_text="of the manifest, once it is hashed; null again when all is done"
     )
     done = models.BooleanField(default=False)
+    taken_by = models.CharField(max_length=40, default="", help_text="node that hashes it")
+    taken_until_ms = models.BigIntegerField(default=0, help_text="then anybody may hash it")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["snapshot", "path"], name="one_file_a_path")]
+        indexes = [
+            models.Index(fields=["snapshot", "id"], name="files_to_hash", condition=models.Q(done=False)),
+        ]
 
 
 class AccessRequest(models.Model):

@@ -38,6 +38,7 @@ class Card:
     follow_minutes: int = 0
     followed_ms: int = 0  # when its source was last looked at; 0: never
     follow_error: str = ""
+    fresh_minutes: int = 0  # promised: so old at most is its newest version; 0: nothing is
 
 
 def reference_for(snapshot_id: str, use: Use) -> ArtifactReference:
@@ -109,6 +110,29 @@ def version_times() -> dict[tuple[str, str], list[int]]:
     for team, name, created_ms in rows:
         times.setdefault((team, name), []).append(created_ms)
     return times
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """Of a dataset that has versions, and a promise of how old the newest is at most."""
+
+    team: str
+    name: str
+    fresh_minutes: int
+    newest_ms: int
+    error: str  # why the last look at its source made no version
+
+
+def promised() -> list[Freshness]:
+    times = version_times()
+    rows = Dataset.objects.filter(fresh_minutes__gt=0).order_by("team", "name")
+    return [
+        Freshness(
+            row.team_id, row.name, row.fresh_minutes, max(times[row.team_id, row.name]), row.follow_error
+        )
+        for row in rows
+        if (row.team_id, row.name) in times
+    ]
 
 
 def snapshots(teams: Iterable[str] | None) -> list[DatasetSnapshot]:
@@ -191,7 +215,7 @@ def _card(row: Dataset) -> Card:
     owner = row.owner.username if row.owner else ""
     return Card(
         row.team_id, row.name, owner, row.description, row.licence, tuple(row.tags), row.listed,
-        row.follow_minutes, row.followed_ms, row.follow_error,
+        row.follow_minutes, row.followed_ms, row.follow_error, row.fresh_minutes,
     )  # fmt: skip
 
 

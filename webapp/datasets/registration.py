@@ -13,7 +13,7 @@ from time import monotonic
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Sum
+from django.db.models import F, QuerySet, Sum
 
 from platform_core.datasets.changes import Mark, compare
 from platform_core.distribution.content.manifest import FileDigester, FilePart, join
@@ -34,6 +34,7 @@ from webapp.datasets.models import (
     LISTING,
     READY,
     UNCHANGED,
+    Dataset,
     DatasetSnapshot,
     SourceFile,
 )
@@ -44,6 +45,7 @@ log = logging.getLogger(__name__)
 
 STEP_SECONDS = 10.0  # then another task goes on, so that one large dataset does not hold a worker
 HASHED_AT_ONCE = 4
+PAUSE_SECONDS = 2.0  # while nodes hash all that is left
 ROWS_AT_ONCE = 2000
 SILENT_MS = 5 * MINUTE_MS  # a step that has not come back for so long was lost
 PATHS_KEPT = 200  # of each kind of change
@@ -70,7 +72,7 @@ def advance(snapshot_id: str, step: int) -> None:
         _end(snapshot, FAILED, error.sentence)
     else:
         if not done:
-            hints.register(snapshot.id, step + 1)
+            hints.register(snapshot.id, step + 1, 0 if _untaken(snapshot).exists() else PAUSE_SECONDS)
     sockets.publish(subject_of(snapshot))
 
 
@@ -173,17 +175,22 @@ def _hash(snapshot: DatasetSnapshot) -> bool:
     """Hashes files until the time of a step is over; whether all are done."""
     store, sizes, until = (
         sources.opened(sources.check(snapshot.source)),
-        _sizes(snapshot),
+        sizes_of_registration(snapshot),
         monotonic() + STEP_SECONDS,
     )
     with ThreadPoolExecutor(HASHED_AT_ONCE, "hash") as pool:
-        while rows := list(snapshot.sources.filter(done=False).order_by("id")[: 4 * HASHED_AT_ONCE]):
+        while rows := list(_untaken(snapshot).order_by("id")[: 4 * HASHED_AT_ONCE]):
             for row, part in zip(rows, pool.map(lambda row: _digest(store, row, sizes), rows), strict=True):
-                SourceFile.objects.filter(id=row.id).update(part=part.as_document(), done=True)
+                SourceFile.objects.filter(id=row.id, done=False).update(part=part.as_document(), done=True)
             if monotonic() > until:
                 break
     _count_done(snapshot)
-    return not rows
+    return not snapshot.sources.filter(done=False).exists()
+
+
+def _untaken(snapshot: DatasetSnapshot) -> QuerySet[SourceFile]:
+    """What nobody has hashed, and no node hashes now."""
+    return snapshot.sources.filter(done=False, taken_until_ms__lt=now_ms())
 
 
 def _digest(store: Store, row: SourceFile, sizes: Sizes) -> FilePart:
@@ -199,7 +206,7 @@ def _digest(store: Store, row: SourceFile, sizes: Sizes) -> FilePart:
     return digester.finish()
 
 
-def _sizes(snapshot: DatasetSnapshot) -> Sizes:
+def sizes_of_registration(snapshot: DatasetSnapshot) -> Sizes:
     """As the base was cut, so that its files are shared; otherwise as fits the bytes that there are."""
     if snapshot.base is not None and snapshot.base.manifest is not None:
         before = sizes_of(snapshot.base.manifest.document)
@@ -246,9 +253,11 @@ def _parts(snapshot: DatasetSnapshot) -> Iterator[FilePart]:
 
 def _piece_size(snapshot: DatasetSnapshot) -> int:
     first = snapshot.sources.values_list("part", flat=True).first()
-    return int(first["piece_size"]) if first else _sizes(snapshot).piece
+    return int(first["piece_size"]) if first else sizes_of_registration(snapshot).piece
 
 
 def _end(snapshot: DatasetSnapshot, state: str, error: str = "") -> None:
     log.info("%s: %s %s", snapshot.id, state, error)
     DatasetSnapshot.objects.filter(id=snapshot.id).update(state=state, error=error)
+    followed = Dataset.objects.filter(team=snapshot.team_id, name=snapshot.name, follow_minutes__gt=0)
+    followed.update(follow_error=error if state == FAILED else "")

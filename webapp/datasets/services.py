@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.db import transaction
 
 from platform_core.datasets.access import words
 from platform_core.errors import TrainmasterError
+from platform_core.units import plural
 from trainmaster.store.port import checked
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
@@ -18,6 +19,12 @@ from webapp.artifacts import queries as artifacts
 from webapp.base.identity import new_id, now_ms
 from webapp.datasets import hints, queries, sources
 from webapp.datasets.access import decide, request_access, revoke
+from webapp.datasets.hashing import LEASE_SECONDS, Batch, Hashed
+from webapp.datasets.hashing import ended as hashed_registrations
+from webapp.datasets.hashing import exchange as exchange_hashes
+from webapp.datasets.hashing import set_helpers as set_hashers
+from webapp.datasets.hashing import wanted_on as hashing_on
+from webapp.datasets.hashing import worth_help as registrations_to_hash
 from webapp.datasets.models import DELETED, LISTING, READY, Dataset, DatasetSnapshot
 from webapp.datasets.registration import ask_for_check, resume, subject_of
 from webapp.datasets.review import decide as review
@@ -25,22 +32,32 @@ from webapp.datasets.review import set_aside
 from webapp.events import services as events
 
 __all__ = [
+    "LEASE_SECONDS",
+    "Batch",
+    "Hashed",
     "add_snapshot",
     "approve_for",
     "ask_for_check",
     "decide",
     "delete_version",
     "describe",
+    "exchange_hashes",
+    "hashed_registrations",
+    "hashing_on",
     "register_source",
+    "registrations_to_hash",
     "request_access",
     "resume",
     "review",
     "revoke",
     "set_aside",
+    "set_hashers",
 ]
 
 _NAME = re.compile(r"[^/\x00-\x1f\x7f]{1,120}")
+SHOWN_READERS = 3  # more are counted
 LEAST_FOLLOW_MINUTES, MOST_FOLLOW_MINUTES = 5, 7 * 24 * 60
+MOST_FRESH_MINUTES = 366 * 24 * 60
 MOST_TAGS, LONGEST_TAG, LONGEST_DESCRIPTION, LONGEST_LICENCE, MOST_PATHS = 50, 60, 20_000, 120, 10_000
 
 
@@ -107,8 +124,8 @@ def register_source(
 
 
 def describe(actor: Actor, team: str, name: str, **said: Any) -> Dataset:
-    """Changes what people say of a dataset: description, licence, tags, owner, listed, and how often its
-    source is looked at (`follow_minutes`). Others stay as they are."""
+    """Changes what people say of a dataset: description, licence, tags, owner, listed, how often its source is looked
+    at (`follow_minutes`), and how old its newest version is at most (`fresh_minutes`). Others stay as they are."""
     permissions.require(actor, "dataset.edit", team, what=f"dataset {team}/{name}")
     if not queries.exists(team, name):
         raise TrainmasterError("not_found", what=f"dataset {team}/{name}")
@@ -127,6 +144,8 @@ def describe(actor: Actor, team: str, name: str, **said: Any) -> Dataset:
         if "follow_minutes" in said:
             row.follow_minutes = _follow_minutes(team, name, int(said["follow_minutes"]))
             row.follow_error = ""
+        if "fresh_minutes" in said:
+            row.fresh_minutes = _fresh_minutes(int(said["fresh_minutes"]))
         row.save()
         events.record(
             "DatasetDescribed",
@@ -157,15 +176,18 @@ def approve_for(
     return row
 
 
-def delete_version(actor: Actor, snapshot: DatasetSnapshot) -> None:
-    """Nobody can begin from it any more, and what else nothing refers to of its files is left over. `storage` asks
-    first whether jobs read it; call that one."""
+def delete_version(actor: Actor, snapshot: DatasetSnapshot, readers: Callable[[str], Sequence[str]]) -> None:
+    """Nobody can begin from it any more, and its files are left over where nothing else refers to them. Raises
+    dataset_in_use while `readers` names somebody who reads the version."""
     card = queries.card(snapshot.team_id, snapshot.name)
     permissions.require(actor, "dataset.delete", snapshot.team_id, owner=card.owner)
     with transaction.atomic():
         row = DatasetSnapshot.objects.select_for_update().get(id=snapshot.id)
         if row.state == DELETED:
             return
+        if reading := readers(row.id):
+            names = plural(len(reading), "job") if len(reading) > SHOWN_READERS else ", ".join(reading)
+            raise TrainmasterError("dataset_in_use", name=row.name, version=row.version, jobs=names)
         row.state, row.manifest_id, row.error = DELETED, None, ""
         row.save(update_fields=["state", "manifest", "error"])
         row.sources.all().delete()
@@ -237,6 +259,13 @@ def _follow_minutes(team: str, name: str, minutes: int) -> int:
     if minutes and followed is None:
         why = "no version of it was registered in place, so there is no source to look at"
         raise TrainmasterError("request_invalid", what=what, why=why)
+    return minutes
+
+
+def _fresh_minutes(minutes: int) -> int:
+    if not 0 <= minutes <= MOST_FRESH_MINUTES:
+        why = f"it is {minutes}; it must be 0 to {MOST_FRESH_MINUTES}"
+        raise TrainmasterError("request_invalid", what="fresh_minutes", why=why)
     return minutes
 
 

@@ -18,6 +18,7 @@ from trainmaster.store.address import located, url_of
 from trainmaster.store.http import HttpStore
 from trainmaster.store.linkless import LinklessFileStore
 from trainmaster.store.port import checked
+from webapp.artifacts import queries as artifacts
 from webapp.base import outbound
 
 ASKED_AT_ONCE = 16
@@ -38,7 +39,7 @@ def check(source_url: str) -> str:
     source = located(source_url)
     if source.scheme not in ("http", "https"):
         prefixes = [located(prefix) for prefix in settings.SOURCE_PREFIXES]
-        address.check_source(source, prefixes, located(settings.STORE_URL))
+        address.check_source(source, prefixes, artifacts.stores())
         return url_of(source)
     url = url_of(source)
     parts = urlsplit(url)

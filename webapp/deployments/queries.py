@@ -152,10 +152,13 @@ class _Given:
 
 
 def _artifact(deployment: Deployment, registered: Mapping[str, ArtifactReference]) -> ArtifactReference:
-    """Where a deployment reads. Of another place than that of the registration no etags are known."""
+    """Where a deployment reads: of the platform's stores where the files are now, for they move between them. Of
+    another place than that of the registration no etags are known."""
     manifest_id = deployment.model_version.manifest_id or ""
     there = registered.get(manifest_id)
-    if there is not None and there.source_url == deployment.source_url:
+    if there is not None and (
+        there.source_url == deployment.source_url or artifacts.is_in_store(deployment.source_url)
+    ):
         return there
     return ArtifactReference(manifest_id, deployment.source_url)
 
@@ -185,6 +188,13 @@ def transfer_token(deployment_id: str) -> str:
     return hmac.new(
         settings.SECRET_KEY.encode(), f"transfer:{deployment_id}".encode(), hashlib.sha256
     ).hexdigest()
+
+
+def reading() -> list[tuple[str, int]]:
+    """(manifest, when it began) of the deployments that are under way."""
+    rows = Deployment.objects.exclude(state__in=["complete", "failed", "cancelled"])
+    rows = rows.exclude(model_version__manifest=None).order_by("id")
+    return list(rows.values_list("model_version__manifest", "created_ms"))
 
 
 def active_count(teams: Iterable[str] | None) -> int:

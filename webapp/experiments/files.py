@@ -155,11 +155,12 @@ def read(actor: Actor, owner: Owner, path: str, offset: int = 0, size: int | Non
     path = checked(path)
     row = _rows(owner).filter(path=path, size__isnull=False).first()
     if row is not None and row.size is not None:
-        place, total = f"{_folder(owner)}/{owner.pk}/{row.generation}/{path}", row.size
+        store, place = _store(), f"{_folder(owner)}/{owner.pk}/{row.generation}/{path}"
+        total = row.size
     else:
-        place, total = _handed_over(owner, path)
+        store, place, total = _handed_over(owner, path)
     length = max(0, min(total - offset, total if size is None else size))
-    return Content(path, total, _store().stream_range(place, offset, length) if length else [])
+    return Content(path, total, store.stream_range(place, offset, length) if length else [])
 
 
 def handed_over(run_id: str, name: str, most: int) -> bytes | None:
@@ -175,8 +176,8 @@ def handed_over(run_id: str, name: str, most: int) -> bytes | None:
     if size > most:
         why = f"it has {format_bytes(size)}; the limit is {format_bytes(most)}"
         raise TrainmasterError("request_invalid", what=f"the file {name}", why=why)
-    folder = artifact_queries.path_in_store(artifact.manifest.source_url)
-    return b"".join(_store().stream_range(f"{folder}/{entries[0]['path']}", 0, size)) if size else b""
+    store = artifact_queries.opened(artifact.manifest.source_url)
+    return b"".join(store.stream_range(entries[0]["path"], 0, size)) if size else b""
 
 
 def handed_over_like(actor: Actor, run: Run, beginning: str, most: int) -> list[tuple[Run, str]]:
@@ -190,14 +191,13 @@ def handed_over_like(actor: Actor, run: Run, beginning: str, most: int) -> list[
     return [(row.run, row.name) for row in rows[:most]]
 
 
-def _handed_over(owner: Owner, path: str) -> tuple[str, int]:
+def _handed_over(owner: Owner, path: str) -> tuple[Store, str, int]:
     """Where a file of a job's artifact lies, and its size."""
     if isinstance(owner, Run):
         for artifact in RunArtifact.objects.filter(run=owner).select_related("manifest"):
             for entry in artifact.manifest.document["files"]:
                 if f"{artifact.name}/{entry['path']}" == path:
-                    folder = artifact_queries.path_in_store(artifact.manifest.source_url)
-                    return f"{folder}/{entry['path']}", entry["size"]
+                    return artifact_queries.opened(artifact.manifest.source_url), entry["path"], entry["size"]
     raise TrainmasterError("not_found", what=f"file {path[:200]}")
 
 

@@ -10,8 +10,9 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Exists, Max, OuterRef, Q
 
+from platform_core.errors import TrainmasterError
 from platform_core.jobs.states import TERMINAL
-from trainmaster.store import open_store
+from trainmaster.store import Store, open_store
 from webapp.events import services as events
 from webapp.jobs.models import Attempt, Job, LogChunk
 from webapp.sockets import services as sockets
@@ -103,6 +104,42 @@ def _store(group: list[LogChunk]) -> None:
         kept.save(update_fields=["offset", "text", "stored"])
 
 
+def cool(ended_before_ms: int, limit: int = 200) -> int:
+    """Move objects of jobs that ended before then to the cold store, where they are read from then on. Returns how
+    many; the next call goes on."""
+    rows = LogChunk.objects.filter(stored=True, cold=False, attempt__job__finished_ms__lt=ended_before_ms)
+    hot, cold = open_store(settings.STORE_URL), open_store(settings.COLD_STORE_URL)
+    chunks = list(
+        rows.filter(attempt__job__state__in=list(TERMINAL)).select_related("attempt").order_by("id")[:limit]
+    )
+    for chunk in chunks:
+        path = _path(chunk)
+        data = hot.read_range(path, 0, hot.size(path))
+        cold.write(path, [data], len(data))
+        if cold.read_range(path, 0, len(data)) != data:
+            raise TrainmasterError("verification_failed", path=path)
+        LogChunk.objects.filter(id=chunk.id).update(cold=True)
+        hot.delete(path)
+    return len(chunks)
+
+
+def _store_of(chunk: LogChunk) -> Store:
+    return open_store(settings.COLD_STORE_URL if chunk.cold else settings.STORE_URL)
+
+
+def _text(chunk: LogChunk) -> str:
+    """Of an object; it may move to the cold store at this moment."""
+    path = _path(chunk)
+    try:
+        store = _store_of(chunk)
+        return store.read_range(path, 0, store.size(path)).decode(errors="replace")
+    except TrainmasterError:
+        if chunk.cold or not LogChunk.objects.filter(id=chunk.id, cold=True).exists():
+            raise
+        chunk.cold = True
+        return _text(chunk)
+
+
 def _path(chunk: LogChunk) -> str:
     attempt = chunk.attempt
     return f"logs/{attempt.job_id}/attempt-{attempt.number}/rank-{chunk.rank}/{chunk.offset:015}.log"
@@ -151,9 +188,7 @@ def _lines(chunk: LogChunk, after: int) -> list[Line]:
     """Those behind the cursor."""
     lines: Iterable[tuple[int, str]]
     if chunk.stored:
-        path, store = _path(chunk), open_store(settings.STORE_URL)
-        text = store.read_range(path, 0, store.size(path)).decode(errors="replace")
-        parts = (line.partition("\t") for line in text.splitlines())
+        parts = (line.partition("\t") for line in _text(chunk).splitlines())
         heads = ((head.partition("/"), text) for head, _, text in parts)
         lines = ((int(at_ms), text) for (at_ms, _, cursor), text in heads if int(cursor or chunk.id) > after)
     else:
@@ -199,11 +234,10 @@ def delete(ended_before_ms: int, limit: int = 20) -> int:
     has_logs = Exists(LogChunk.objects.filter(attempt__job=OuterRef("id")))
     ended = Job.objects.filter(has_logs, state__in=list(TERMINAL), finished_ms__lt=ended_before_ms)
     jobs = list(ended.order_by("finished_ms", "id")[:limit])
-    store = open_store(settings.STORE_URL)
     for job in jobs:
         chunks = LogChunk.objects.filter(attempt__job=job.id)
         for chunk in chunks.filter(stored=True).select_related("attempt").iterator(500):
-            store.delete(_path(chunk))
+            _store_of(chunk).delete(_path(chunk))
         with transaction.atomic():
             chunks.delete()
             events.record(

@@ -294,10 +294,14 @@ class LogChunk(models.Model):
     text = models.TextField()
     at_ms = models.BigIntegerField()
     stored = models.BooleanField(default=False, help_text="the text is an object in the store")
+    cold = models.BooleanField(default=False, help_text="it is one in the cold store")
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["attempt", "rank", "offset"], name="one_chunk_an_offset")
+        ]
+        indexes = [
+            models.Index(fields=["id"], name="hot_log", condition=models.Q(stored=True, cold=False)),
         ]
 
 

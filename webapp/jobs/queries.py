@@ -146,6 +146,13 @@ def reading_dataset(snapshot_id: str) -> list[str]:
     return list(rows.values_list("name", flat=True))
 
 
+def running_inputs() -> list[tuple[str, str, str, int]]:
+    """(team, dataset version or "", model "name:number" or "", when it first started) of the jobs that run."""
+    rows = Job.objects.filter(state__in=list(ACTIVE), started_ms__isnull=False)
+    fields = rows.values_list("team", "spec__dataset", "spec__model", "started_ms")
+    return [(team, data or "", model or "", int(ms or 0)) for team, data, model, ms in fields]
+
+
 def using_datasets(
     snapshot_ids: Iterable[str], teams: Iterable[str] | None, limit: int
 ) -> tuple[DatasetUse, ...]:
@@ -374,9 +381,9 @@ def beginning_from(checkpoint_ids: Iterable[str]) -> list[tuple[Job, str]]:
     return [(job, job.latest_checkpoint or job.spec["resume_from"]) for job in rows]
 
 
-def stored_logs() -> list[tuple[str, int, int]]:
-    """(team, bytes, objects) of the logs that lie in the store."""
-    rows = LogChunk.objects.filter(stored=True).order_by().values_list("attempt__job__team")
+def stored_logs(**filters: Any) -> list[tuple[str, int, int]]:
+    """(team, bytes, objects) of the logs that lie in the store; with cold=True, in the cold one."""
+    rows = LogChunk.objects.filter(stored=True, **filters).order_by().values_list("attempt__job__team")
     return list(rows.annotate(bytes=Sum(F("next_offset") - F("offset")), items=Count("id")))
 
 
@@ -386,9 +393,8 @@ def expired_logs(before_ms: int) -> int:
     return ended.filter(Exists(LogChunk.objects.filter(attempt__job=OuterRef("id")))).count()
 
 
-def unused_bundles(manifest_ids: Iterable[str], since_ms: int) -> set[str]:
-    """Of these code bundles those that no job has named that was submitted, or is not over, since then."""
-    ids = set(manifest_ids)
+def used_bundles(since_ms: int, **filters: Any) -> set[str]:
+    """The code bundles that jobs name that were submitted, or not over, since then."""
     recent = Q(submitted_ms__gte=since_ms) | Q(finished_ms=None) | Q(finished_ms__gte=since_ms)
-    used = Job.objects.filter(recent, spec__code__in=list(ids)).values_list("spec__code", flat=True)
-    return ids - set(used)
+    rows = Job.objects.filter(recent, **filters).order_by().values_list("spec__code", flat=True)
+    return set(filter(None, rows.distinct()))

@@ -30,6 +30,7 @@ from webapp.jobs import hints, origins, queries, recoveries, traces, transitions
 from webapp.jobs.corruption import note_corruption
 from webapp.jobs.failing_nodes import readings_of_nodes
 from webapp.jobs.hangs import sweep as sweep_hangs
+from webapp.jobs.logs import cool as cool_logs
 from webapp.jobs.logs import delete as delete_logs
 from webapp.jobs.mapping import job_columns
 from webapp.jobs.models import Job, Member
@@ -53,6 +54,7 @@ __all__ = [
     "cancel",
     "change_priority",
     "check_references",
+    "cool_logs",
     "declare_unstartable",
     "delete_logs",
     "explain_waits",

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
-from django.conf import settings
 from django.core import signing
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
@@ -20,9 +19,9 @@ from django.views.decorators.csrf import csrf_exempt
 from platform_core.distribution.content.layout import stored_path
 from platform_core.distribution.content.manifest import FileEntry
 from platform_core.errors import TrainmasterError
-from trainmaster.store import open_store
+from trainmaster.store import Store
 from webapp.accounts import permissions
-from webapp.artifacts.queries import path_in_store
+from webapp.artifacts.queries import opened
 from webapp.base.downloads import download
 from webapp.experiments import services
 from webapp.experiments.files import Owner
@@ -232,10 +231,8 @@ def _get_of_version(call: Call, path: str) -> HttpResponseBase:
     if entry is None:
         raise missing(f"No such artifact: '{path[:200]}'")
     place = stored_path(manifest.source_url, FileEntry(**entry))
-    read = _reader(f"{path_in_store(manifest.source_url)}/{place}")
-    return download(call.request, file, entry["size"], read)
+    return download(call.request, file, entry["size"], _reader(opened(manifest.source_url), place))
 
 
-def _reader(place: str) -> Callable[[int, int], Iterable[bytes]]:
-    store = open_store(settings.STORE_URL)
+def _reader(store: Store, place: str) -> Callable[[int, int], Iterable[bytes]]:
     return lambda offset, length: store.stream_range(place, offset, length) if length else []

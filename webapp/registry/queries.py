@@ -111,6 +111,12 @@ def files_of(team: str, reference: str) -> ArtifactReference:
     return artifacts.reference(version.manifest_id)
 
 
+def manifest_of(team: str, reference: str) -> str:
+    """Of "name:number"; "" where there is none."""
+    version = named(team, reference)
+    return (version.manifest_id or "") if version is not None else ""
+
+
 def serving_constraints(team: str, name: str) -> dict[str, Any] | None:
     """What this serving target of the team asks, with its name; None where there is none."""
     row = ServingTarget.objects.filter(team=team, name=name).first()

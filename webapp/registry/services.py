@@ -177,7 +177,7 @@ def check_source(source_url: str) -> str:
     """The address in its one spelling, where an operator allowed the platform to read with its own credentials."""
     source = located(source_url)
     address.check_source(
-        source, [located(prefix) for prefix in settings.SOURCE_PREFIXES], located(settings.STORE_URL)
+        source, [located(prefix) for prefix in settings.SOURCE_PREFIXES], artifact_queries.stores()
     )
     return url_of(source)
 

@@ -15,7 +15,6 @@ from webapp.jobs import queries as jobs
 from webapp.rest.bodies import sent
 from webapp.rest.datasets import PROJECTS, PURPOSE, SnapshotOut
 from webapp.rest.openapi import listed
-from webapp.storage import services as storage
 
 FILES_AT_ONCE = 1000
 USES_SHOWN = 200
@@ -121,7 +120,7 @@ class OneSnapshot(APIView):
         """Delete a version of a dataset that no job reads now. Its owner and leads may. Files that nothing else refers
         to are listed as left over, and go after a time of grace."""
         actor = actor_of(request)
-        storage.delete_dataset_version(actor, queries.seen_snapshot(actor, snapshot_id))
+        services.delete_version(actor, queries.seen_snapshot(actor, snapshot_id), jobs.reading_dataset)
         return Response(status=204)
 
 

@@ -75,6 +75,10 @@ class CardIn(serializers.Serializer[Any]):
         min_value=0,
         help_text="Minutes between looks for what has come to its source; 0: none.",
     )
+    fresh_minutes = serializers.IntegerField(
+        required=False, min_value=0, max_value=services.MOST_FRESH_MINUTES,
+        help_text="How old its newest version is at most; an alert fires when it is older. 0: nothing is promised.",
+    )  # fmt: skip
 
 
 class CardOut(serializers.Serializer[Any]):
@@ -88,6 +92,7 @@ class CardOut(serializers.Serializer[Any]):
     follow_minutes = serializers.IntegerField()
     followed_ms = serializers.IntegerField(help_text="When its source was last looked at; 0: never.")
     follow_error = serializers.CharField(help_text="Why the last look made no version.")
+    fresh_minutes = serializers.IntegerField()
 
 
 class Datasets(APIView):

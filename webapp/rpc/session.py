@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from typing import Any
 
 from django.conf import settings
@@ -11,9 +12,11 @@ from django.conf import settings
 from platform_core.errors import TrainmasterError
 from platform_core.trace_context import trace_id
 from trainmaster import structured_logs
-from trainmaster_wire.agent.v1 import manifest_pb2, session_pb2, session_pb2_grpc
+from trainmaster_wire.agent.v1 import hashing_pb2, manifest_pb2, session_pb2, session_pb2_grpc
 from trainmaster_wire.conversion import to_wire
 from webapp.base.identity import now_ms
+from webapp.datasets import services as datasets
+from webapp.datasets.services import Hashed
 from webapp.nodes import services as clusters
 from webapp.rpc import bounds, observed, wanted
 from webapp.rpc.batcher import Batcher
@@ -75,6 +78,18 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
             await self._sending.acquire()
             context.add_done_callback(lambda _: self._sending.release())  # once it has left
             return manifest_pb2.ManifestReply(manifest_json=text)
+        raise AssertionError("unreachable: the context manager ends the call")
+
+    async def HashFiles(self, request: hashing_pb2.HashRequest, context: Any) -> hashing_pb2.HashReply:
+        async with errors_become_status(context):
+            node_id = await in_database(clusters.authenticate, bearer(context))
+            done = [Hashed(file.id, file.etag, file.part_json, file.error) for file in request.done]
+            held = list(request.held)
+            batch = await in_database(datasets.exchange_hashes, node_id, request.snapshot_id, done, held)
+            return hashing_pb2.HashReply(
+                files=[hashing_pb2.FileToHash(**asdict(file)) for file in batch.files],
+                chunk_size=batch.sizes.chunk, piece_size=batch.sizes.piece, lease_seconds=datasets.LEASE_SECONDS,
+            )  # fmt: skip
         raise AssertionError("unreachable: the context manager ends the call")
 
     async def _listen(

@@ -29,6 +29,7 @@ from webapp.artifacts import queries as artifacts
 from webapp.artifacts import services as artifact_services
 from webapp.checkpoints import queries as checkpoints
 from webapp.datasets import queries as datasets
+from webapp.datasets.services import hashing_on
 from webapp.deployments import queries as deployments
 from webapp.jobs import members as gangs
 from webapp.jobs import profiles
@@ -62,7 +63,7 @@ def wanted_states(node_ids: Sequence[str]) -> list[Wanted]:
         ready = ready_on(node_ids)
         parts = deployments.wanted_on(node_ids, rollouts.versions_in_use(node_ids))
         active = rollouts.wanted_on(node_ids)
-        mends = storage.mends_on(node_ids)
+        mends, hashing = storage.mends_on(node_ids), hashing_on(node_ids)
         failures: list[job_services.Unstartable] = []
         states = [
             Wanted(
@@ -75,6 +76,7 @@ def wanted_states(node_ids: Sequence[str]) -> list[Wanted]:
                 deployments=(*map(_signed, parts[node]), *ready.get(node, ())),
                 activations=tuple(active[node]),
                 mends=mends[node],
+                hashing=hashing[node],
             )
             for node in node_ids
         ]

@@ -17,7 +17,6 @@ from platform_core.errors import TrainmasterError
 from platform_core.storage.scrub import round_bytes
 from platform_core.units import DAY_MS, MINUTE_MS, format_bytes
 from trainmaster.store import Store, open_store
-from trainmaster.store.address import located
 from trainmaster.store.copying import lasting_etag
 from trainmaster.store.damage import check_chunk, is_damage
 from webapp.artifacts import queries as artifacts
@@ -93,16 +92,16 @@ def _damage_of(row: Row, store: Store, manifest: Manifest, chunk: Chunk, etag: s
     try:
         check_chunk(store, manifest, chunk, etag)
     except TrainmasterError as error:
-        if is_damage(error, row.source_url) and _store_is_there(row.kind):
+        if is_damage(error, row.source_url) and _store_is_there(row):
             return str(error)
         raise
     return ""
 
 
-def _store_is_there(kind: str) -> bool:
+def _store_is_there(row: Row) -> bool:
     """A folder whose disk is not mounted has nothing at all."""
-    place = located(settings.STORE_URL)
-    return place.scheme != "file" or Path("/", *place.parts, kind).is_dir()
+    place = artifacts.store_of(row.source_url)
+    return place.scheme != "file" or Path("/", *place.parts, row.kind).is_dir()
 
 
 @transaction.atomic

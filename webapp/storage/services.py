@@ -11,14 +11,13 @@ from django.db import transaction
 
 from platform_core.errors import TrainmasterError
 from platform_core.storage.leftovers import OLD_MS, LeftoverKind, is_due, is_leftover
-from platform_core.units import DAY_MS, format_bytes, format_micro_dollars, plural
+from platform_core.units import DAY_MS, format_bytes, format_micro_dollars
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
 from webapp.artifacts import services as artifact_services
 from webapp.base.identity import now_ms
-from webapp.datasets import services as datasets
 from webapp.events import services as events
 from webapp.experiments import queries as runs
 from webapp.jobs import queries as jobs
@@ -26,23 +25,12 @@ from webapp.storage.models import Leftover, StorageBudget, StoredDay
 
 if TYPE_CHECKING:
     from webapp.artifacts.models import Manifest
-    from webapp.datasets.models import DatasetSnapshot
 
 log = logging.getLogger(__name__)
 
 KEPT_DAYS = 400
-SHOWN_JOBS = 3
 AT_ONCE = 200  # left-overs that a round finds, and deletes; the next one goes on
 DATA_KINDS = ("dataset", "model")
-
-
-def delete_dataset_version(actor: Actor, snapshot: DatasetSnapshot) -> None:
-    """Raises dataset_in_use while jobs that have not ended read it. Its files become left-overs."""
-    with transaction.atomic():
-        datasets.delete_version(actor, snapshot)
-        if reading := jobs.reading_dataset(snapshot.id):
-            names = plural(len(reading), "job") if len(reading) > SHOWN_JOBS else ", ".join(reading)
-            raise TrainmasterError("dataset_in_use", name=snapshot.name, version=snapshot.version, jobs=names)
 
 
 def account() -> None:
@@ -50,6 +38,7 @@ def account() -> None:
     today = now_ms() // DAY_MS
     figures = {(team, kind): (size, items) for team, kind, size, items in _figures()}
     cold = artifacts.stored_cold()
+    cold |= {(team, "logs"): size for team, size, _ in jobs.stored_logs(cold=True)}
     with transaction.atomic():
         known = StoredDay.objects.filter(day__gte=today - 1).values_list("team", "kind")
         for key in set(known) - set(figures):
@@ -89,8 +78,10 @@ def clean() -> int:
 
 
 def _find(now: int) -> None:
-    uploads = artifacts.abandoned(now - OLD_MS[LeftoverKind.UPLOAD], AT_ONCE)
-    files = artifacts.unreferenced(DATA_KINDS, now - OLD_MS[LeftoverKind.FILES], AT_ONCE) + _old_bundles(now)
+    known = set(Leftover.objects.filter(deleted_ms=None).values_list("item", flat=True))
+    uploads = artifacts.abandoned(now - OLD_MS[LeftoverKind.UPLOAD], AT_ONCE, known)
+    files = artifacts.unreferenced(DATA_KINDS, now - OLD_MS[LeftoverKind.FILES], AT_ONCE, known)
+    files += _old_bundles(now, known)
     teams = dict(
         sorted(((one, team) for one, team, _ in artifacts.teams_of(row.id for row in files)), reverse=True)
     )
@@ -110,17 +101,17 @@ def _find(now: int) -> None:
         for row in files
         if row.id in teams
     ]  # fmt: skip
+    again = Leftover.objects.filter(item__in=[row.item for row in found]).exclude(deleted_ms=None)
+    again.delete()  # the same bytes were sent once more
     Leftover.objects.bulk_create(found, ignore_conflicts=True)
 
 
-def _old_bundles(now: int) -> list[Manifest]:
+def _old_bundles(now: int, known: set[str]) -> list[Manifest]:
     """Code that no job has used for as long as the setting says."""
     if not settings.BUNDLE_RETENTION_DAYS:
         return []
     before = now - settings.BUNDLE_RETENTION_DAYS * DAY_MS
-    rows = artifacts.unreferenced(("code",), before, AT_ONCE)
-    unused = jobs.unused_bundles([row.id for row in rows], before)
-    return [row for row in rows if row.id in unused]
+    return artifacts.unreferenced(("code",), before, AT_ONCE, known | jobs.used_bundles(before))
 
 
 def _due(now: int, grace_ms: int) -> list[Leftover]:
@@ -133,7 +124,7 @@ def _is_used_bundle(row: Leftover) -> bool:
     """Whether a job has used the code since it was found. Jobs name it in their description, not by a reference."""
     before = now_ms() - max(1, settings.BUNDLE_RETENTION_DAYS) * DAY_MS
     found = artifacts.find(row.item)
-    return found is not None and found.kind == "code" and not jobs.unused_bundles([row.item], before)
+    return found is not None and found.kind == "code" and bool(jobs.used_bundles(before, spec__code=row.item))
 
 
 def _delete(row: Leftover) -> bool:

@@ -1,6 +1,6 @@
 from celery import shared_task
 
-from webapp.storage import mending, retention, services, tiers
+from webapp.storage import hashing, mending, retention, services, tiers
 from webapp.storage import scrub as scrubbing
 
 
@@ -19,6 +19,11 @@ def scrub() -> None:
     mending.recheck()
     scrubbing.scrub()
     mending.ask()
+
+
+@shared_task(name="storage.ask_hashers")
+def ask_hashers() -> None:
+    hashing.ask()
 
 
 @shared_task(name="storage.move")

@@ -1,14 +1,17 @@
-"""Datasets and models that nobody has used for long move to the cold store, and come back when they are used.
+"""Datasets, models and checkpoints that nobody has used for long move to the cold store, and come back when they are
+used; logs move there for good, and are read there.
 
-The files are copied and compared, then their manifest names the new place, and the old files go a day later: whoever
-began to read them there reads them to the end. Meanwhile agents read a cold version where it lies.
+The files are copied and compared, then their manifest names the new place, and the old files go a day later, and not
+while a job or a deployment runs that began before: a streamed dataset is read for as long as its job runs. Meanwhile
+agents read a cold version where it lies.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 
@@ -21,37 +24,82 @@ from trainmaster.store.copying import lasting_etag
 from webapp.artifacts import queries as artifacts
 from webapp.artifacts import services as artifact_services
 from webapp.base.identity import now_ms
+from webapp.checkpoints import queries as checkpoints
+from webapp.checkpoints import services as checkpoint_services
+from webapp.datasets import queries as datasets
+from webapp.deployments import queries as deployments
 from webapp.events import services as events
+from webapp.jobs import queries as jobs
+from webapp.jobs import services as job_services
+from webapp.registry import queries as registry
+
+if TYPE_CHECKING:
+    from webapp.artifacts.models import Manifest
 
 log = logging.getLogger(__name__)
 
-KINDS = ("dataset", "model")  # what the platform alone has written, each version to a folder of its own
-AT_ONCE = 20
+KINDS = ("dataset", "model")
+AT_ONCE = 20  # of each kind
+MOVED = "moved"  # folder of a job's checkpoints, each in one of its own: where they were they may have shared files
 READ_ON_MS = DAY_MS
 
 
 def move() -> int:
     """One round. Returns how many versions were moved."""
+    now, readers = now_ms(), _readers()
+    _discard(now - READ_ON_MS, readers)
     if not settings.COLD_STORE_URL:
         return 0
-    now = now_ms()
-    for row in artifacts.moved_before(now - READ_ON_MS, AT_ONCE):
-        try:
-            artifact_services.discard_moved(row.id)
-        except TrainmasterError as error:
-            log.warning("the files of %s stay at their old place for now: %s", row.id, error)
     hot, cold = settings.STORE_URL.rstrip("/"), settings.COLD_STORE_URL.rstrip("/")
     before = now - settings.COLD_AFTER_DAYS * DAY_MS
-    rows = [(row.id, cold) for row in artifacts.unused_since(before, KINDS, AT_ONCE)]
+    rows = [
+        (row.id, cold)
+        for chosen in (artifacts.uploaded(KINDS), checkpoints.resting(before))
+        for row in artifacts.unused_since(before, AT_ONCE, readers, chosen)
+    ]
     rows += [(row.id, hot) for row in artifacts.used_again(AT_ONCE)]
+    _cool_logs(before)
     return sum(_moved(manifest_id, to) for manifest_id, to in rows)
+
+
+def _cool_logs(before_ms: int) -> None:
+    try:
+        job_services.cool_logs(before_ms)
+    except TrainmasterError as error:
+        log.warning("logs are not moved to the cold store for now: %s", error)
+
+
+def _readers() -> dict[str, int]:
+    """Manifest → when the oldest began of those that read it now."""
+    inputs = jobs.running_inputs()
+    manifests = datasets.manifests(dataset for _, dataset, _, _ in inputs)
+    reading = [(manifests.get(dataset, ""), began) for _, dataset, _, began in inputs]
+    reading += [(registry.manifest_of(team, model), began) for team, _, model, began in inputs if model]
+    readers: dict[str, int] = {}
+    for manifest_id, began in [*reading, *deployments.reading()]:
+        readers[manifest_id] = min(began, readers.get(manifest_id, began))
+    readers.pop("", None)
+    return readers
+
+
+def _discard(moved_before_ms: int, readers: Mapping[str, int]) -> None:
+    """The old files of what was moved before then, unless somebody reads them still."""
+    reading = [manifest_id for manifest_id, began in readers.items() if began < moved_before_ms]
+    for row in artifacts.moved_before(moved_before_ms, AT_ONCE, besides=reading):
+        try:
+            if row.kind == "checkpoint":
+                checkpoint_services.discard_moved(row)
+            else:
+                artifact_services.discard_moved(row.id)
+        except TrainmasterError as error:
+            log.warning("the files of %s stay at their old place for now: %s", row.id, error)
 
 
 def _moved(manifest_id: str, to: str) -> bool:
     row = artifacts.find(manifest_id)
     if row is None or not row.source_url:
         return False
-    target = f"{to}/{artifacts.path_in_store(row.source_url)}"
+    target = f"{to}/{_place(row)}"
     try:
         etags = _copy(row.source_url, target, from_document(row.document).files)
     except TrainmasterError as error:
@@ -72,6 +120,14 @@ def _moved(manifest_id: str, to: str) -> bool:
             cause=f"{name}, {format_bytes(row.total_bytes)}: {why}",
         )  # fmt: skip
     return True
+
+
+def _place(row: Manifest) -> str:
+    """In the other store: where it is in this one, but for a checkpoint."""
+    place = artifacts.path_in_store(row.source_url)
+    if row.kind != "checkpoint":
+        return place
+    return "/".join([*place.split("/")[:2], MOVED, row.id])
 
 
 def _copy(source_url: str, target_url: str, files: tuple[FileEntry, ...]) -> list[str]:

@@ -34,9 +34,9 @@ class Address:
         return place[: len(above)] == above
 
 
-def check_source(source: Address, prefixes: Sequence[Address], store: Address) -> None:
-    """Raises request_invalid unless the source is below an allowed prefix and outside the platform's own store."""
-    if source.is_within(store) or store.is_within(source):
+def check_source(source: Address, prefixes: Sequence[Address], stores: Sequence[Address]) -> None:
+    """Raises request_invalid unless the source is below an allowed prefix and outside the platform's own stores."""
+    if any(source.is_within(store) or store.is_within(source) for store in stores):
         why = f"{source} holds the platform's own store; register an upload or a checkpoint instead"
     elif not any(source.is_within(prefix) for prefix in prefixes):
         allowed = (

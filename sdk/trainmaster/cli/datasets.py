@@ -121,12 +121,16 @@ def register(
 @click.argument("name")
 @click.option("--team", default="", help="Team that owns it; not needed if you are in one team only.")
 @click.option("--every", type=int, required=True, metavar="MINUTES", help="Between two looks; 0: stop.")
-def follow(name: str, team: str, every: int) -> None:
+@click.option(
+    "--fresh", type=int, metavar="MINUTES", help="Alert when the newest version is older; 0: never."
+)
+def follow(name: str, team: str, every: int, fresh: int | None) -> None:
     """Look at the source of the dataset NAME every so many minutes; what has come makes its next snapshot."""
     with connect() as client:
         team = client.only_team(team)
         address = f"teams/{quote(team, safe='')}/datasets/{quote(name, safe='')}"
-        client.call("PATCH", address, json={"follow_minutes": every})
+        said = {"follow_minutes": every} | ({} if fresh is None else {"fresh_minutes": fresh})
+        client.call("PATCH", address, json=said)
     click.echo(f"{name} is followed every {every} minutes." if every else f"{name} is not followed any more.")
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from platform_core.loading.shards import AT_ONCE
+from trainmaster.data.counting import Counts
 from trainmaster.data.quarantine import SetAside, ShardUnreadable
 from trainmaster.data.stream import Stream, stream, wait_for
+from trainmaster.environment import job_environment
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,20 +55,25 @@ class Shards:
         self._ends: list[int] = []  # samples up to the end of each shard
         self._indices: dict[int, Any] = {}  # of each shard, what finds its samples
         self.unreadable: list[SetAside] = []
-        its = stream()
-        known = its.samples() if its is not None else {}
-        for path in paths_of(paths):
-            try:
-                count = known.get(its.name_of(path)) if its is not None else None
-                if count is None and its is not None:
-                    count = self._count(its, path)
-                if count is None:
-                    count, self._indices[len(self._paths)] = opened(lambda path=path: self._index(path))  # type: ignore[misc]
-            except Exception as error:  # of a library that reads the format
-                self.unreadable.append(SetAside(None, path, f"{type(error).__name__}: {error}"))
+        its, every = stream(), paths_of(paths)
+        counts = self._counts(its, every) if its is not None else {}
+        for path in every:
+            count = counts.get(path)
+            if count is None:
+                count = self._indexed(path)
+            if isinstance(count, str):
+                self.unreadable.append(SetAside(None, path, count))
                 continue
             self._paths.append(path)
             self._ends.append((self._ends[-1] if self._ends else 0) + count)
+
+    def _indexed(self, path: str) -> int | str:
+        """The number of samples of this shard, which is the next one; or why it cannot be read."""
+        try:
+            count, self._indices[len(self._paths)] = opened(lambda: self._index(path))
+        except Exception as error:  # of a library that reads the format
+            return f"{type(error).__name__}: {error}"
+        return count
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
@@ -86,9 +93,26 @@ class Shards:
         """The number of samples of this shard, and what is needed to find them."""
         raise NotImplementedError
 
+    def _counts(self, its: Stream, paths: Sequence[str]) -> dict[str, int | str]:
+        """Samples of each shard of a dataset that is streamed, or why it cannot be read: by the index of the dataset,
+        by its size, or counted by the ranks of this node as the shards come by."""
+        known: Mapping[str, int] = its.samples()
+        counts: dict[str, int | str] = {}
+        for path in paths:
+            name = its.name_of(path)
+            count = known.get(name) if name else None
+            if (count := self._count(its, path) if count is None else count) is not None:
+                counts[path] = count
+        environment = job_environment()
+        missing = [path for path in paths if its.name_of(path) and path not in counts]
+        if missing and environment.folder is not None:
+            folder, kind = environment.folder / "counts", type(self).__name__
+            counting = Counts(its, folder, kind, environment.rank, environment.world_size)
+            counts |= counting.count(missing, lambda path: opened(lambda: self._index(path))[0])
+        return counts
+
     def _count(self, its: Stream, path: str) -> int | None:
-        """The number of samples of a shard that is not here yet; None where nobody knows."""
-        its.wait(path)
+        """The number of samples of a shard that is not here yet, where its size says it."""
         return None
 
     def _index_of(self, shard: int) -> Any:
@@ -99,7 +123,7 @@ class Shards:
             count, index = opened(lambda: self._index(path))
             expected = self._ends[shard] - (self._ends[shard - 1] if shard else 0)
             if count != expected:
-                reason = f"it has {count:,} samples, and {expected:,} by the index of the dataset; write the index anew"
+                reason = f"it has {count:,} samples, and {expected:,} were counted; write the index of the dataset anew"
                 raise ShardUnreadable(path, reason)
             while len(self._indices) >= _MOST_INDICES:  # those of shards that may be gone
                 self._indices.pop(next(iter(self._indices)), None)

@@ -64,6 +64,16 @@ class Stream:
         self.wait(file)
         return {str(name): int(count) for name, count in json.loads(file.read_bytes())["samples"].items()}
 
+    def kept_counts(self, kind: str) -> dict[str, int]:
+        """How many samples shards have for this reader, as earlier attempts on this node have counted."""
+        try:
+            return dict(json.loads((self._folder / "counts.json").read_bytes()).get(kind, {}))
+        except FileNotFoundError:
+            return {}
+
+    def ask_no_more(self, loader: str) -> None:
+        (self._asks / f"{loader}.json").unlink(missing_ok=True)
+
     def ask(self, loader: str, now: list[str], ahead: list[str]) -> None:
         new = self._asks / f".{loader}.{os.getpid()}"
         new.write_text(json.dumps({"now": now, "ahead": ahead}))

@@ -77,6 +77,7 @@ class S3Store:
         }
         config = Config(
             **(sums if address.scheme == "gs" else {}),
+            signature_version="s3v4",
             retries={"mode": "standard", "total_max_attempts": attempts},
             connect_timeout=min(5, silence), read_timeout=silence, max_pool_connections=32,
         )  # fmt: skip
@@ -146,6 +147,14 @@ class S3Store:
         key = self._key(path)
         with _clear_errors(self._shown(key)):
             self._client.delete_object(Bucket=self._bucket, Key=key)
+
+    def signed(self, path: str, etag: str, seconds: int) -> str:
+        """An address at which this file, of the version that the etag names, is read without keys for so long."""
+        asked = {"Bucket": self._bucket, "Key": self._key(path)}
+        if version := etag.partition(_VERSION)[2]:
+            asked["VersionId"] = version
+        with _clear_errors(self._shown(asked["Key"])):
+            return str(self._client.generate_presigned_url("get_object", Params=asked, ExpiresIn=seconds))
 
     def _get(self, key: str, span: str, etag: str) -> GetObjectOutputTypeDef:
         where = {"Bucket": self._bucket, "Key": key, "Range": span}

@@ -25,7 +25,7 @@ from webapp.artifacts.models import Manifest, Upload
 from webapp.base import pulse
 from webapp.base.models import Lease
 from webapp.checkpoints.models import Checkpoint
-from webapp.datasets.models import DatasetSnapshot
+from webapp.datasets.models import Dataset, DatasetSnapshot
 from webapp.events import services as events
 from webapp.experiments import services as experiments
 from webapp.experiments.services import Point
@@ -105,18 +105,30 @@ def test_data_that_comes_slower_than_the_job_computes(running: Job, clock: Clock
     proves("job_data_starved", clock, waits(0.3), waits(0.05))
 
 
-def test_a_dataset_that_is_renewed_no_more(vision: Team, owner: User, clock: Clock) -> None:
-    def renewed(at: int) -> DatasetSnapshot:
-        number = DatasetSnapshot.objects.count() + 1
-        return DatasetSnapshot.objects.create(
-            id=f"ds-{number}", team=vision, name="clicks", version=number, created_ms=at, created_by=owner
-        )
+def version_at(team: Team, owner: User, at: int) -> object:
+    number = DatasetSnapshot.objects.count() + 1
+    return DatasetSnapshot.objects.create(
+        id=f"ds-{number}", team=team, name="clicks", version=number, created_ms=at, created_by=owner
+    )
 
+
+def test_a_dataset_that_is_renewed_no_more(vision: Team, owner: User, clock: Clock) -> None:
     for days in (40, 38, 36):
-        renewed(clock.now - days * DAY_MS)
+        version_at(vision, owner, clock.now - days * DAY_MS)
     [reading] = readings.take(clock.now, ["team.dataset_age"])["team.dataset_age"] or []
     assert (reading.value, reading.detail) == (1800, "the newest version of clicks is 36 days old")
-    proves("dataset_stale", clock, lambda at: None, renewed)
+    proves("dataset_stale", clock, lambda at: None, lambda at: version_at(vision, owner, at))
+
+
+def test_a_dataset_that_is_older_than_was_promised(vision: Team, owner: User, clock: Clock) -> None:
+    Dataset.objects.create(team=vision, name="clicks", fresh_minutes=60, follow_error="it is away")
+    version_at(vision, owner, clock.now - 90 * MINUTE_MS)
+    [reading] = readings.take(clock.now, ["team.dataset_freshness"])["team.dataset_freshness"] or []
+    said = (
+        "the newest version of clicks is 90 minutes old, and 60 minutes were promised; the last look failed: "
+    )
+    assert (reading.value, reading.detail) == (150, said + "it is away")
+    proves("dataset_late", clock, lambda at: None, lambda at: version_at(vision, owner, at))
 
 
 def test_drift_of_an_endpoint(vision: Team, owner: User, clock: Clock) -> None:
@@ -262,16 +274,6 @@ def test_utilisation_of_the_cluster(cluster: list[Node], clock: Clock) -> None:
     proves("cluster_underused", clock, sampled(0.4), sampled(0.8))
 
 
-def test_an_idle_cluster_is_no_alert(cluster: list[Node], clock: Clock) -> None:
-    def idle(at: int) -> object:
-        return UtilisationSample.objects.create(
-            at_ms=at, gpu_type="cpu", slots=8, held=0, utilisation=None, queued_jobs=0
-        )
-
-    clock.passes(2 * HOUR_MS, idle, times=2)
-    assert state("cluster_underused") == ""
-
-
 def test_nodes_that_are_lost(cluster: list[Node], clock: Clock) -> None:
     for node in cluster[:3]:
         events.record(
@@ -373,7 +375,6 @@ def test_an_error_budget_that_burns(db: None, clock: Clock, code: str) -> None:
 
 
 def test_a_database_near_its_limit(db: None, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    from webapp.alerts import readings
 
     used, most = readings.connections()
     assert 1 <= used <= most

@@ -21,6 +21,7 @@ def test_the_defaults_agree() -> None:
         ({"REPORT_RECIPIENTS": ["ops@example.org"]}, "E004"),
         ({"SOURCE_PREFIXES": ["s3://"]}, "E005"),
         ({"PRIORITY_OF_LEADS": 60}, "E006"),
+        ({"COLD_STORE_URL": "file:///"}, "E007"),
     ],
 )
 def test_settings_that_contradict_each_other_are_named_with_their_values(

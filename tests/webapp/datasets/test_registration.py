@@ -247,8 +247,44 @@ def test_a_source_that_grows_is_followed(cast: Cast, prefix: Path) -> None:
         Dataset.objects.update(followed_ms=1)
         assert following.follow_all() == 1
         assert run(DatasetSnapshot.objects.latest("version")).state == "unchanged"
-    assert DatasetSnapshot.objects.filter(name=first.name).count() == 3
+    assert list(DatasetSnapshot.objects.order_by("version").values_list("version", flat=True)) == [1, 2, 3]
     assert queries.card("vision", first.name).followed_ms > 1
+
+
+def test_a_look_that_fails_is_said_and_the_same_version_goes_on(cast: Cast, prefix: Path) -> None:
+    first = run(register(cast, prefix.as_uri()))
+    services.describe(actor_of(cast.owner), "vision", first.name, follow_minutes=60)
+    away = prefix.rename(prefix.with_name("away"))
+    for _ in range(2):
+        Dataset.objects.update(followed_ms=0)
+        assert following.follow_all() == 1
+        assert run(DatasetSnapshot.objects.latest("version")).state == "failed"
+        assert prefix.name in queries.card("vision", first.name).follow_error
+    away.rename(prefix)
+    (prefix / "later.bin").write_bytes(b"later")
+    Dataset.objects.update(followed_ms=0)
+    following.follow_all()
+    assert run(DatasetSnapshot.objects.latest("version")).version == 2
+    assert DatasetSnapshot.objects.latest("version").state == "ready"
+    assert queries.card("vision", first.name).follow_error == ""
+
+
+def test_one_dataset_that_cannot_be_followed_holds_up_no_other(
+    cast: Cast, prefix: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("images", "words"):
+        run(services.register_source(actor_of(cast.owner), "vision", name, prefix.as_uri(), "train"))
+        services.describe(actor_of(cast.owner), "vision", name, follow_minutes=60)
+    look = following._look
+
+    def breaks(newest: DatasetSnapshot) -> None:
+        if newest.name == "images":
+            raise RuntimeError("broken")
+        look(newest)
+
+    monkeypatch.setattr(following, "_look", breaks)
+    assert following.follow_all() == 1
+    assert "log of the workers" in queries.card("vision", "images").follow_error
 
 
 def test_a_followed_source_that_is_not_allowed_any_more_is_said(

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from django.conf import LazySettings
 from rest_framework.test import APIClient
 
 from platform_core.distribution.planning.forest import STORE
@@ -12,6 +13,7 @@ from tests.webapp.deployments.conftest import SIZE
 from tests.webapp.orders import wanted_on
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
+from webapp.artifacts.models import Manifest
 from webapp.deployments import coordination, queries, services
 from webapp.deployments.models import Deployment, Worker
 from webapp.events.queries import story
@@ -30,6 +32,17 @@ def report(
             chunks_done=b"\x01", rate_in=1e6, source=source, error_code="disk_full" if error else "", error=error,
         ),
     )  # fmt: skip
+
+
+def test_a_model_that_moved_between_the_stores_is_read_where_it_is_now(
+    deployment: Deployment, version: ModelVersion, settings: LazySettings
+) -> None:
+    settings.STORE_URL, settings.COLD_STORE_URL = "file:///somewhere", "file:///cold"
+    Deployment.objects.update(source_url="file:///somewhere/model/up-1")
+    Manifest.objects.filter(id=version.manifest_id).update(source_url="file:///cold/model/up-1")
+    node = queries.workers(deployment.id)[0].node_id
+    ((wanted,),) = queries.wanted_on([node]).values()
+    assert wanted.artifact.source_url == "file:///cold/model/up-1"
 
 
 def test_it_goes_through_its_phases_to_complete(deployment: Deployment) -> None:

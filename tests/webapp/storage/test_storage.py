@@ -19,6 +19,7 @@ from webapp.artifacts.models import Manifest, Upload
 from webapp.base.identity import now_ms
 from webapp.datasets import services as datasets
 from webapp.events.models import Event
+from webapp.jobs.models import Job
 from webapp.storage import queries, services
 from webapp.storage.models import Leftover, StoredDay
 
@@ -36,8 +37,8 @@ def begun(cast: Cast, days_ago: int, kind: str = "dataset") -> Upload:
     return upload
 
 
-def complete(cast: Cast, text: bytes, days_ago: int) -> Manifest:
-    upload = artifacts.start_upload(actor_of(cast.owner), "vision", "dataset", "unused")
+def complete(cast: Cast, text: bytes, days_ago: int, kind: str = "dataset") -> Manifest:
+    upload = artifacts.start_upload(actor_of(cast.owner), "vision", kind, "unused")
     artifacts.receive_file(actor_of(cast.owner), upload.id, "data.bin", io.BytesIO(text))
     manifest = artifacts.complete_upload(actor_of(cast.owner), upload.id)
     Manifest.objects.filter(id=manifest.id).update(created_ms=now_ms() - days_ago * DAY_MS)
@@ -182,3 +183,37 @@ def test_the_price_is_told_by_month(
     assert "$40.00 a month" in browser(cast.owner).get("/storage/").content.decode()
     (told,) = api(cast.owner).get("/api/v1/storage").json()["results"]
     assert told["month_micro_dollars"] == 40_000_000
+
+
+def test_more_left_overs_than_a_round_finds_are_all_found(
+    cast: Cast, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "AT_ONCE", 1)
+    rows = [complete(cast, text, 31) for text in (b"first", b"second")]
+    for _ in rows:
+        services.clean()
+    assert set(Leftover.objects.values_list("item", flat=True)) >= {row.id for row in rows}
+
+
+def test_bytes_that_are_sent_again_after_their_deletion_are_left_over_again(cast: Cast, world: World) -> None:
+    row = complete(cast, b"first", 31)
+    services.clean()
+    days_pass(8)
+    services.clean()
+    assert Leftover.objects.get(item=row.id).deleted_ms
+    complete(cast, b"first", 31)
+    services.clean()
+    assert Leftover.objects.get(item=row.id).deleted_ms is None
+
+
+def test_old_bundles_go_unless_a_job_has_named_them_of_late(
+    cast: Cast, world: World, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.BUNDLE_RETENTION_DAYS = 20
+    monkeypatch.setattr(services, "AT_ONCE", 1)
+    used, unused = complete(cast, b"used", 32, "code"), complete(cast, b"unused", 31, "code")
+    Job.objects.filter(id=world.job).update(spec=Job.objects.get(id=world.job).spec | {"code": used.id})
+    for _ in range(2):
+        services.clean()
+    found = Leftover.objects.values_list("item", flat=True)
+    assert (unused.id in found, used.id in found) == (True, False)

@@ -12,9 +12,9 @@ from platform_core.datasets.access import words
 from platform_core.errors import TrainmasterError
 from webapp.accounts.queries import actor_of
 from webapp.datasets import queries, services
+from webapp.jobs import queries as jobs
 from webapp.pages.datasets.views import show_detail, show_list
 from webapp.pages.verbs import carry_out
-from webapp.storage import services as storage
 
 FIELDS = ("team", "name", "source_url", "purpose", "projects", "paths")
 
@@ -48,9 +48,10 @@ def describe(request: HttpRequest, team: str, name: str) -> HttpResponse:
         "licence": post.get("licence", "").strip(),
         "tags": words(post.get("tags", "")),
     }
-    if "follow_minutes" in post:
-        minutes = post["follow_minutes"].strip()[:9]
-        said |= {"follow_minutes": int(minutes) if minutes.isascii() and minutes.isdigit() else 0}
+    for field in ("follow_minutes", "fresh_minutes"):
+        if field in post:
+            minutes = post[field].strip()[:9]
+            said |= {field: int(minutes) if minutes.isascii() and minutes.isdigit() else 0}
     if "decides" in post:  # the form of those who decide who may use it
         said |= {"listed": "listed" in post}
 
@@ -128,7 +129,7 @@ def delete(request: HttpRequest, team: str, name: str, snapshot_id: str) -> Http
     actor = actor_of(request)
 
     def verb() -> None:
-        storage.delete_dataset_version(actor, queries.seen_snapshot(actor, snapshot_id))
+        services.delete_version(actor, queries.seen_snapshot(actor, snapshot_id), jobs.reading_dataset)
 
     return _carry_out(request, team, name, verb, "The version is deleted.")
 

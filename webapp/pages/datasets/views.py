@@ -9,11 +9,13 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from platform_core.datasets.changes import Changes
+from platform_core.datasets.staleness import of_promise
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.accounts.queries import actor_of
+from webapp.base.identity import now_ms
 from webapp.datasets import previews, queries
 from webapp.datasets.models import AccessRequest, DatasetSnapshot, Unreadable
 from webapp.datasets.previews import Preview
@@ -72,6 +74,7 @@ class DatasetPage:
     team: str
     dataset: str
     card: Card
+    is_late: bool  # its newest version is older than was promised
     versions: tuple[VersionRow, ...]  # none: the reader knows only the card
     shown: DatasetSnapshot | None  # the version whose files are shown
     files: tuple[File, ...]  # the first FILES_SHOWN by path
@@ -158,6 +161,11 @@ def show_detail(
         team=team,
         dataset=name,
         card=card,
+        is_late=any(
+            (one.team, one.name) == (team, name)
+            and of_promise(one.newest_ms, one.fresh_minutes, now_ms()) > 1
+            for one in queries.promised()
+        ),
         versions=tuple(
             VersionRow(row, tuple(use for use in used if use.dataset == row.id)) for row in versions
         ),

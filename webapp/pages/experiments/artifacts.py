@@ -2,15 +2,13 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
 from platform_core.errors import TrainmasterError
-from trainmaster.store import open_store
-from webapp.artifacts.queries import path_in_store
+from webapp.artifacts.queries import opened
 from webapp.experiments import queries
 from webapp.experiments.models import Run, RunArtifact
 
@@ -42,8 +40,7 @@ def download(request: HttpRequest, job_id: str, artifact_id: int, name: str) -> 
     entry = next((entry for entry in files if entry["path"] == name), None)
     if row is None or entry is None:
         raise TrainmasterError("not_found", what=f"file {name}")
-    folder = path_in_store(row.manifest.source_url)
-    blocks = open_store(settings.STORE_URL).stream_range(f"{folder}/{name}", 0, entry["size"])
+    blocks = opened(row.manifest.source_url).stream_range(name, 0, entry["size"])
     saved_as = content_disposition_header(True, name.rpartition("/")[2]) or "attachment"
     return StreamingHttpResponse(
         blocks,

@@ -4,12 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.conf import settings
-
 from platform_core.errors import TrainmasterError
 from platform_core.experiments.diffs import Change, Line, changes, side_by_side
 from platform_core.units import format_bytes
-from trainmaster.store import open_store
 from webapp.artifacts import queries as artifacts
 from webapp.artifacts.models import Manifest
 from webapp.experiments.models import Run
@@ -123,8 +120,9 @@ def _content(bundle: Manifest, entry: Mapping[str, Any]) -> str | None:
     """None for what is not text or cannot be read."""
     if not entry["size"]:
         return ""
-    path = f"{artifacts.path_in_store(bundle.source_url)}/{entry['path']}"
     try:
-        return b"".join(open_store(settings.STORE_URL).stream_range(path, 0, entry["size"])).decode()
+        return b"".join(
+            artifacts.opened(bundle.source_url).stream_range(entry["path"], 0, entry["size"])
+        ).decode()
     except (TrainmasterError, UnicodeDecodeError):
         return None

@@ -777,6 +777,7 @@ class Wanted(_message.Message):
     DEPLOYMENTS_FIELD_NUMBER: _builtins.int
     ACTIVATIONS_FIELD_NUMBER: _builtins.int
     MENDS_FIELD_NUMBER: _builtins.int
+    HASHING_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
     @_builtins.property
     def attempts(self) -> _containers.RepeatedCompositeFieldContainer[Global___AttemptWanted]: ...
@@ -788,6 +789,10 @@ class Wanted(_message.Message):
 
     @_builtins.property
     def mends(self) -> _containers.RepeatedCompositeFieldContainer[Global___MendWanted]: ...
+    @_builtins.property
+    def hashing(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """registrations of datasets whose files it hashes while no attempt runs on it"""
+
     def __init__(
         self,
         *,
@@ -796,10 +801,11 @@ class Wanted(_message.Message):
         deployments: _abc.Iterable[Global___DeploymentWanted] | None = ...,
         activations: _abc.Iterable[Global___ActivationWanted] | None = ...,
         mends: _abc.Iterable[Global___MendWanted] | None = ...,
+        hashing: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["activations", b"activations", "attempts", b"attempts", "deployments", b"deployments", "mends", b"mends", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activations", b"activations", "attempts", b"attempts", "deployments", b"deployments", "hashing", b"hashing", "mends", b"mends", "revision", b"revision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

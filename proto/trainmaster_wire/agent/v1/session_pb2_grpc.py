@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from trainmaster_wire.agent.v1 import hashing_pb2 as trainmaster__wire_dot_agent_dot_v1_dot_hashing__pb2
 from trainmaster_wire.agent.v1 import manifest_pb2 as trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2
 from trainmaster_wire.agent.v1 import session_pb2 as trainmaster__wire_dot_agent_dot_v1_dot_session__pb2
 
@@ -45,6 +46,11 @@ class AgentSessionStub:
                 request_serializer=trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2.ManifestRequest.SerializeToString,
                 response_deserializer=trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2.ManifestReply.FromString,
                 _registered_method=True)
+        self.HashFiles = channel.unary_unary(
+                '/trainmaster_wire.agent.v1.AgentSession/HashFiles',
+                request_serializer=trainmaster__wire_dot_agent_dot_v1_dot_hashing__pb2.HashRequest.SerializeToString,
+                response_deserializer=trainmaster__wire_dot_agent_dot_v1_dot_hashing__pb2.HashReply.FromString,
+                _registered_method=True)
 
 
 class AgentSessionServicer:
@@ -64,6 +70,13 @@ class AgentSessionServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def HashFiles(self, request, context):
+        """Files of a dataset that is registered, for a node whose order names the registration.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AgentSessionServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -76,6 +89,11 @@ def add_AgentSessionServicer_to_server(servicer, server):
                     servicer.Manifest,
                     request_deserializer=trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2.ManifestRequest.FromString,
                     response_serializer=trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2.ManifestReply.SerializeToString,
+            ),
+            'HashFiles': grpc.unary_unary_rpc_method_handler(
+                    servicer.HashFiles,
+                    request_deserializer=trainmaster__wire_dot_agent_dot_v1_dot_hashing__pb2.HashRequest.FromString,
+                    response_serializer=trainmaster__wire_dot_agent_dot_v1_dot_hashing__pb2.HashReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -132,6 +150,33 @@ class AgentSession:
             '/trainmaster_wire.agent.v1.AgentSession/Manifest',
             trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2.ManifestRequest.SerializeToString,
             trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2.ManifestReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def HashFiles(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trainmaster_wire.agent.v1.AgentSession/HashFiles',
+            trainmaster__wire_dot_agent_dot_v1_dot_hashing__pb2.HashRequest.SerializeToString,
+            trainmaster__wire_dot_agent_dot_v1_dot_hashing__pb2.HashReply.FromString,
             options,
             channel_credentials,
             insecure,

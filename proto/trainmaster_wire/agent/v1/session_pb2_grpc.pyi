@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from trainmaster_wire.agent.v1 import hashing_pb2 as _hashing_pb2
 from trainmaster_wire.agent.v1 import manifest_pb2 as _manifest_pb2
 from trainmaster_wire.agent.v1 import session_pb2 as _session_pb2
 import abc as _abc_1
@@ -36,6 +37,8 @@ class AgentSessionStub:
     """One long stream per node: observed state up, wanted state down. Both sides may repeat themselves."""
     Manifest: _grpc.UnaryUnaryMultiCallable[_manifest_pb2.ManifestRequest, _manifest_pb2.ManifestReply]
     """The manifest of an artifact that is wanted of this node now, and of no other."""
+    HashFiles: _grpc.UnaryUnaryMultiCallable[_hashing_pb2.HashRequest, _hashing_pb2.HashReply]
+    """Files of a dataset that is registered, for a node whose order names the registration."""
 
 @_typing.type_check_only
 class AgentSessionAsyncStub(AgentSessionStub):
@@ -44,6 +47,8 @@ class AgentSessionAsyncStub(AgentSessionStub):
     """One long stream per node: observed state up, wanted state down. Both sides may repeat themselves."""
     Manifest: _aio.UnaryUnaryMultiCallable[_manifest_pb2.ManifestRequest, _manifest_pb2.ManifestReply]  # type: ignore[assignment]
     """The manifest of an artifact that is wanted of this node now, and of no other."""
+    HashFiles: _aio.UnaryUnaryMultiCallable[_hashing_pb2.HashRequest, _hashing_pb2.HashReply]  # type: ignore[assignment]
+    """Files of a dataset that is registered, for a node whose order names the registration."""
 
 class AgentSessionServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -61,5 +66,13 @@ class AgentSessionServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_manifest_pb2.ManifestReply, _abc.Awaitable[_manifest_pb2.ManifestReply]]:
         """The manifest of an artifact that is wanted of this node now, and of no other."""
+
+    @_abc_1.abstractmethod
+    def HashFiles(
+        self,
+        request: _hashing_pb2.HashRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_hashing_pb2.HashReply, _abc.Awaitable[_hashing_pb2.HashReply]]:
+        """Files of a dataset that is registered, for a node whose order names the registration."""
 
 def add_AgentSessionServicer_to_server(servicer: AgentSessionServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

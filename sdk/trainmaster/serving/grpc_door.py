@@ -7,8 +7,8 @@ from typing import Any
 
 import uvicorn
 
-from trainmaster.serving.open_inference import Headers, Reply, make_server
 from trainmaster.serving.server import ModelServer
+from trainmaster_wire.inference.service import Headers, Reply, make_server
 
 
 class OwnModel:

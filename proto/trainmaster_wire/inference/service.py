@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import grpc
 import grpc.aio
 
-from trainmaster.serving.tensors import body_of, response_of
+from trainmaster_wire.inference.tensors import body_of, response_of
 from trainmaster_wire.inference.v2 import open_inference_pb2 as wire
 from trainmaster_wire.inference.v2 import open_inference_pb2_grpc
 

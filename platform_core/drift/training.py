@@ -1,4 +1,4 @@
-"""The sample of its training data that comes with a version: one request and its answer a line, as callers send them."""
+"""The sample of its training data that comes with a version: a request and its answer a line."""
 
 FILE = "reference.jsonl"
 MOST_ROWS = 500

@@ -257,8 +257,8 @@ def save_training_reference(
 ) -> Path:
     """Write a sample of the training data into the folder of a model, as `reference.jsonl`, and return its path.
 
-    `inputs` are rows as callers will send them, `outputs` what the model answers. An endpoint that serves a version with
-    this file compares what it is asked with it: docs/how-to/serve-a-model.md. On several ranks call it on one.
+    `inputs` are rows as callers will send them, `outputs` what the model answers. An endpoint that serves such a
+    version compares what it is asked with the sample: docs/how-to/serve-a-model.md. On several ranks call it on one.
     """
     return training_reference.save(folder, inputs, outputs, seed)
 

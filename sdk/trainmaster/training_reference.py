@@ -13,7 +13,7 @@ from platform_core.errors import TrainmasterError
 
 
 def save(folder: str | Path, inputs: Sequence[Any], outputs: Sequence[Any] | None, seed: int) -> Path:
-    """At most MOST_ROWS rows, drawn without replacement. Raises request_invalid where inputs and outputs do not pair."""
+    """At most MOST_ROWS rows, drawn without replacement. Raises request_invalid where the two do not pair."""
     if outputs is not None and len(outputs) != len(inputs):
         why = f"there are {len(inputs):,} inputs and {len(outputs):,} outputs; give one for each"
         raise TrainmasterError("request_invalid", what="the reference", why=why)

@@ -152,7 +152,7 @@ class OneEndpoint(APIView):
 class Drift(APIView):
     @extend_schema(responses=DriftOut)
     def get(self, request: Request, team: str, name: str) -> Response:
-        """Read whether an endpoint is asked or answers otherwise than when its version began."""
+        """Read whether an endpoint is asked or answers otherwise than in training, at first or in the last week."""
         row = queries.find(team, name, actor_of(request).sees)
         if row is None:
             raise TrainmasterError("not_found", what=f"endpoint {name} in team {team}")

@@ -4,8 +4,19 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
+import uvloop
 
 from webapp.router.connections import Connections, Lost, Unreachable, Unsendable
+
+
+@pytest.fixture(
+    params=[asyncio.DefaultEventLoopPolicy, uvloop.EventLoopPolicy], ids=["asyncio", "uvloop"], scope="module"
+)
+def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoopPolicy:
+    """uvicorn runs the router on uvloop."""
+    policy: asyncio.AbstractEventLoopPolicy = request.param()
+    return policy
+
 
 Replica = Callable[..., Awaitable[tuple[str, int]]]
 

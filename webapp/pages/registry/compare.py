@@ -67,7 +67,7 @@ def _chosen(model: Model, versions: Sequence[ModelVersion], query: Mapping[str, 
     if len(versions) < 2:
         return None
     newest, second = versions[0], versions[1]
-    production = queries.production(model)
+    production = queries.in_production(model)
     after = _asked(model, query, "b") or newest
     before = _asked(model, query, "a") or production
     if before is None or before.pk == after.pk:

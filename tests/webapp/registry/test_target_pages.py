@@ -14,6 +14,7 @@ from tests.webapp.registry.test_exports import measured, register, report, set_t
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.jobs.models import Job
+from webapp.nodes.models import Node
 from webapp.registry import gates
 from webapp.registry.models import ModelVersion, ServingTarget
 from webapp.rpc import wanted
@@ -51,7 +52,7 @@ def test_a_lead_sets_changes_and_deletes_a_target_on_the_page(cast: Cast, browse
 @pytest.mark.parametrize(
     ("wrong", "field", "sentence"),
     [
-        ({"max_latency_ms": "fast"}, "max_latency_ms", "max_latency_ms &#x27;fast&#x27; is no number"),
+        ({"max_latency_ms": "fast"}, "max_latency_ms", "&#x27;fast&#x27; is no number"),
         ({"max_opset": "17.5"}, "max_opset", "is no whole number"),
         ({"max_memory": "much"}, "max_memory", "is not a size"),
         ({"name": "Edge!"}, "name", "small letters"),
@@ -82,9 +83,11 @@ def test_a_target_that_a_gate_asks_for_is_not_deleted(cast: Cast, browser: Brows
     assert api(cast.lead).delete("/api/v1/serving-targets/vision/edge").status_code == 204
 
 
-def test_a_target_of_a_job_that_has_not_ended_is_not_deleted(cast: Cast, api: Api) -> None:
+def test_a_target_of_a_job_that_has_not_ended_is_not_deleted(
+    cast: Cast, api: Api, cluster: list[Node]
+) -> None:
     set_target(cast)
-    body = {**SPEC, "serving_target": "edge"}
+    body = {**SPEC, "num_gpus": 1, "serving_target": "edge"}
     job = api(cast.owner).post("/api/v1/training-jobs", body, format="json").json()["id"]
     refused = api(cast.lead).delete("/api/v1/serving-targets/vision/edge")
     assert refused.status_code == 409
@@ -93,12 +96,14 @@ def test_a_target_of_a_job_that_has_not_ended_is_not_deleted(cast: Cast, api: Ap
     assert api(cast.lead).delete("/api/v1/serving-targets/vision/edge").status_code == 204
 
 
-def test_a_job_never_starts_without_the_target_that_it_names(cast: Cast, api: Api) -> None:
+def test_a_job_never_starts_without_the_target_that_it_names(
+    cast: Cast, api: Api, cluster: list[Node]
+) -> None:
     set_target(cast)
-    body = {**SPEC, "serving_target": "edge"}
+    body = {**SPEC, "num_gpus": 1, "serving_target": "edge"}
     job = api(cast.owner).post("/api/v1/training-jobs", body, format="json").json()["id"]
     ServingTarget.objects.all().delete()
-    spec = wanted.specification.from_mapping(Job.objects.get(id=job).spec)
+    spec = wanted.specification.load(Job.objects.get(id=job).spec)
     with pytest.raises(TrainmasterError, match="serving target edge in team vision"):
         wanted._environment("vision", spec)
 

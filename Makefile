@@ -27,7 +27,7 @@ run: $(READY)  ## the platform without the demo journey, state kept in var/
 test: $(READY) browser mlflow-peer  ## every test; ARGS="tests/core -k quota" for some
 	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder -m "not frameworks" $(ARGS)
 
-test-frameworks: $(READY)  ## the examples of Hugging Face, Lightning, DeepSpeed, TensorFlow, JAX, in an environment of their own
+test-frameworks: $(READY)  ## the examples of Hugging Face, Lightning, DeepSpeed, TensorFlow, JAX, and ONNX Runtime, in an environment of their own
 	@$(BIN)/python -m tools.frameworks_venv >/dev/null
 	@$(BIN)/python -m pytest -n 2 -m frameworks tests/frameworks $(ARGS)
 

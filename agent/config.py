@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from platform_core.cluster.gpu_shares import MOST_SHARES
 from trainmaster.structured_logs import FORMATS
 
 PREFIX = "TRAINMASTER_AGENT_"
@@ -51,6 +52,7 @@ class AgentConfig:
     hostname: str
     gpu_type: str  # '' means: as the hardware says
     slots: int  # 0 means: the GPUs that NVML finds, else one CPU slot a core
+    gpu_shares: int  # slots that each GPU has, for replicas that share it
     island_slots: int  # so many neighbouring slots each are linked; 0 means: as NVML says
     address: str  # host or IP that other nodes reach
     transfer_port: int  # 0 takes a free one
@@ -126,6 +128,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         hostname=hostname,
         gpu_type=source.text("gpu_type"),
         slots=source.number("slots", 0, 0, 4096),
+        gpu_shares=source.number("gpu_shares", 1, 1, MOST_SHARES),
         island_slots=source.number("island_slots", 0, 0, 4096),
         address=source.text("address") or hostname,
         transfer_port=source.number("transfer_port", 0, 0, 65535),

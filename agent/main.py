@@ -41,6 +41,9 @@ EXIT_CONFIG = 2
     type=int,
     help="Slots in each group of fast-linked GPUs, instead of what NVML reports.",
 )
+@click.option(
+    "--gpu-shares", metavar="N", type=int, help="Slots of each GPU, for replicas that share it; 1 by default."
+)
 @click.option("--gpu-type", metavar="SLUG", help="GPU type of the slots, instead of the driver's name.")
 @click.option(
     "--address",

@@ -103,15 +103,16 @@ def _close_to_others(config: AgentConfig) -> None:
 
 async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Executor) -> None:
     nvml = Nvml.open()
-    slots = find_slots(nvml, config.slots, config.gpu_type, config.island_slots)
+    slots = find_slots(nvml, config.slots, config.gpu_type, config.island_slots, config.gpu_shares)
     shown, trusted = peer_credentials(config)
     credentials = NodeCredentials(config.data) if trusted is None else None
     inherited = inherited_environment(config.job_environment)
     toolchain = await asyncio.to_thread(ask, config.python, inherited)
     versions = toolchain.versions | ({"driver": driver} if nvml and (driver := nvml.driver_version()) else {})
     lease = Lease(config.data / "lease", config.lost_after_seconds * LEASE_SHARE)
-    gpus = nvml.health([slot.index for slot in slots.slots]) if nvml and slots.are_gpus else None
-    devices = Devices(gpus, HostHealth(config.data))
+    indices = sorted({slots.gpu_of(slot.index) for slot in slots.slots})
+    gpus = nvml.health(indices) if nvml and slots.are_gpus else None
+    devices = Devices(gpus, HostHealth(config.data), slots.gpu_of)
     node = Node(config, slots, Probe(slots, nvml, config.data), versions, lease, credentials, devices)
     session = Session(config, channel, node)
     pusher = Pusher(channel, session.identity)
@@ -191,6 +192,7 @@ def _facts(config: AgentConfig, slots: Slots, toolchain: Toolchain, inherited: d
         torchrun_options=toolchain.torchrun_options,
         inherited=inherited,
         gpu_uuids=slots.gpu_uuids,
+        gpu_share=1 / slots.shares,
         interface=interface_of(config.address),
         isolation=config.isolation,
         cpus_per_slot=max(1, usable_cpus() // max(1, len(slots.slots))),

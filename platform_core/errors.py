@@ -124,6 +124,10 @@ _KINDS = (
         "{name} version {version} is read by {jobs}; cancel them or let them end, then delete it",
     ),
     ErrorKind(
+        "serving_target_in_use", 409, "FAILED_PRECONDITION", "The serving target is in use",
+        "Serving target {name} is asked for by {what}; change the gates and let the jobs end, then delete it",
+    ),
+    ErrorKind(
         "node_unknown", 404, "NOT_FOUND", "Unknown node",
         "Node {node} is not known here; join it with a bootstrap token",
     ),

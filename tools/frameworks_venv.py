@@ -15,7 +15,10 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "tools" / "frameworks.lock"
 ENVIRONMENT = ROOT / ".venv" / "frameworks"
 PYTHON = ENVIRONMENT / "bin" / "python"
-DIRECT = ("transformers", "accelerate", "lightning", "jax", "tensorflow-cpu", "deepspeed")
+DIRECT = (
+    "transformers", "accelerate", "lightning", "jax", "tensorflow-cpu", "deepspeed",
+    "onnx", "onnxscript", "onnxruntime",
+)  # fmt: skip
 HEADER = """\
 # Exact versions of the frameworks whose examples are tested. Made by `python -m tools.frameworks_venv --lock`.
 """

@@ -44,6 +44,7 @@ class NodeFacts:
     isolation: Isolation = Isolation.NONE
     cpus_per_slot: int = 1  # what a job gets for each slot where it names nothing
     memory_per_slot_bytes: int = 0  # likewise; 0 is no limit
+    gpu_share: float = 1.0  # of a GPU's memory that a slot has
 
 
 RESUME = "checkpoint to resume from"
@@ -102,7 +103,7 @@ def prepare(
     stream = folder.stream if launch.stream_dataset and launch.dataset is not None else None
     if stream is not None and account is not None:
         share(stream, account)
-    place = command.Place(seen_as, python, gpus, facts.interface, inherited, tmp, stream)
+    place = command.Place(seen_as, python, gpus, facts.interface, inherited, tmp, stream, facts.gpu_share)
     environment = command.environment_of(launch, folder.attempt_id, place)
     return LaunchOrder(
         folder=folder,
@@ -186,4 +187,7 @@ def _gpus(launch: Launch, facts: NodeFacts) -> tuple[str, ...]:
     if missing:
         slots = ", ".join(map(str, missing))
         raise PreparationError(f"This node has no GPU in slot {slots} (any more).")
-    return tuple(facts.gpu_uuids[slot] for slot in launch.slots)
+    uuids = tuple(facts.gpu_uuids[slot] for slot in launch.slots)
+    if len(set(uuids)) < len(uuids):
+        raise PreparationError("Its slots are shares of one GPU, which cannot be used as several.")
+    return uuids

@@ -32,6 +32,7 @@ class Place:
     inherited: Mapping[str, str] = field(default_factory=dict)
     tmp: PurePath | None = None  # None: as the system has it
     stream: PurePath | None = None  # of a dataset that is streamed
+    gpu_share: float = 1.0  # of a GPU's memory that each slot has
 
 
 def argv_of(launch: Launch, python: str, torchrun_options: frozenset[str] = frozenset()) -> tuple[str, ...]:
@@ -155,6 +156,7 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
     environment |= {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": ",".join(place.gpus),
+        "TRAINMASTER_GPU_MEMORY_SHARE": f"{place.gpu_share:g}",
         "TRAINMASTER_ATTEMPT": attempt_id,
         "TRAINMASTER_JOB": launch.job_id,
         "TRAINMASTER_DIR": str(place.folder),

@@ -20,8 +20,11 @@ GPUS_EVERY_SECONDS, DISKS_EVERY_SECONDS = 5.0, 30.0
 class Devices:
     """Lives on the event loop; each probe has a thread of its own while it reads."""
 
-    def __init__(self, gpus: GpuHealth | None, host: HostHealth | None) -> None:
-        self._gpus, self._host = gpus, host
+    def __init__(
+        self, gpus: GpuHealth | None, host: HostHealth | None, gpu_of: Callable[[int], int] = int
+    ) -> None:
+        """`gpu_of`: the GPU of a slot."""
+        self._gpus, self._host, self._gpu_of = gpus, host, gpu_of
         self._of_gpus: Mapping[int, Mapping[str, float]] = {}
         self._of_host: Mapping[str, float] = {}
         self.clock_offset_ms = 0.0  # of the platform's clock
@@ -33,7 +36,7 @@ class Devices:
         values["uploads_waiting_ms"] = round(self.uploads_waiting_ms())
         values["disk_write_ms"] = max(waiting, values.get("disk_write_ms", 0.0))
         slots = tuple(
-            replace(slot, readings={**slot.readings, **self._of_gpus.get(slot.index, {})})
+            replace(slot, readings={**slot.readings, **self._of_gpus.get(self._gpu_of(slot.index), {})})
             for slot in sample.slots
         )
         return replace(

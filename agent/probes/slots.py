@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import psutil
 
 from agent.probes.gpus import Gpus, Nvml, slug
+from platform_core.cluster.gpu_shares import shared_type
 from platform_core.node.description import SlotDescription
 
 CPU_TYPE = "cpu"
@@ -19,6 +20,11 @@ class Slots:
     gpu_type: str
     slots: tuple[SlotDescription, ...]
     faults: tuple[str, ...] = ()  # sentences
+    shares: int = 1  # slots of one GPU
+
+    def gpu_of(self, slot: int) -> int:
+        """The number by which NVML knows the GPU of a slot."""
+        return slot // self.shares
 
     @property
     def are_gpus(self) -> bool:
@@ -41,16 +47,29 @@ def usable_memory() -> int:
     return psutil.virtual_memory().total * 15 // 16
 
 
-def find_slots(nvml: Nvml | None, count: int, gpu_type: str, island_slots: int = 0) -> Slots:
+def find_slots(nvml: Nvml | None, count: int, gpu_type: str, island_slots: int = 0, shares: int = 1) -> Slots:
     """`count` of CPU slots, or 0 for what the hardware has; `gpu_type` overrides the type's name.
 
-    `island_slots` neighbouring slots each are linked, whatever NVML says; 0 leaves it to NVML.
+    `island_slots` neighbouring slots each are linked, whatever NVML says; 0 leaves it to NVML. Each GPU
+    makes `shares` slots, for replicas that share it.
     """
-    node = _find(nvml, count, gpu_type)
+    node = _shared(_find(nvml, count, gpu_type), shares)
     if not island_slots:
         return node
     slots = tuple(replace(slot, island=1 + place // island_slots) for place, slot in enumerate(node.slots))
     return replace(node, slots=slots)
+
+
+def _shared(node: Slots, shares: int) -> Slots:
+    """CPU slots are shares of a machine already."""
+    if shares == 1 or not node.are_gpus:
+        return node
+    slots = tuple(
+        replace(gpu, index=gpu.index * shares + place, memory_bytes=gpu.memory_bytes // shares)
+        for gpu in node.slots
+        for place in range(shares)
+    )
+    return Slots(shared_type(node.gpu_type, shares), slots, node.faults, shares)
 
 
 def _find(nvml: Nvml | None, count: int, gpu_type: str) -> Slots:

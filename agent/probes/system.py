@@ -52,6 +52,7 @@ class SystemSampler:
     def __init__(self, slots: Slots, nvml: Nvml | None, data: Path, cap_bytes: int) -> None:
         """`cap_bytes`: of samples not sent yet that an attempt may keep on disk."""
         self._nvml = nvml if slots.are_gpus else None
+        self._gpu_of = slots.gpu_of
         self._cores_per_slot = max(usable_cpus() / max(1, len(slots.slots)), 1e-3)
         self._data, self._cap_bytes = data, cap_bytes
         self._cpu_seconds: dict[tuple[int, float], float] = {}  # by process: pid and start
@@ -123,7 +124,10 @@ class SystemSampler:
     def _slots(self, attempt: Sampled, uses: Mapping[int, _Use]) -> dict[str, float]:
         """Slots are numbered as the script sees them: `gpu0` is its cuda:0."""
         if self._nvml is not None:
-            gpus = {place: self._nvml.system_values(index) for place, index in enumerate(attempt.slots)}
+            gpus = {
+                place: self._nvml.system_values(self._gpu_of(slot))
+                for place, slot in enumerate(attempt.slots)
+            }
             return {f"gpu{place}/{name}": value for place, gpu in gpus.items() for name, value in gpu.items()}
         count = max(1, len(attempt.slots))
         shares = list(uses.values()) if len(uses) == count else [_mean(uses.values(), count)] * count

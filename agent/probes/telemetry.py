@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 
@@ -41,7 +41,14 @@ class Probe:
 
     def _gpu_slots(self) -> tuple[SlotTelemetry, ...]:
         assert self._nvml is not None
-        return tuple(self._nvml.read(slot.index) for slot in self._slots.slots)
+        return tuple(self._gpu_slot(self._nvml, slot.index) for slot in self._slots.slots)
+
+    def _gpu_slot(self, nvml: Nvml, slot: int) -> SlotTelemetry:
+        """NVML measures GPUs: how much of one's memory a share of it uses is not known."""
+        read = nvml.read(self._slots.gpu_of(slot))
+        if self._slots.shares == 1:
+            return read
+        return replace(read, index=slot, memory_used_bytes=None)
 
     def _cpu_slots(self, occupants: Iterable[Occupant]) -> tuple[SlotTelemetry, ...]:
         """A CPU slot stands for an equal share of the cores; an attempt's use is spread over its slots."""

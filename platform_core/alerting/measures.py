@@ -52,7 +52,7 @@ _MEASURES = (
     Measure("job.mfu", Unit.PERCENT, Kind.JOB, "model FLOPs utilisation that its script last reported"),
     Measure("job.data_throughput", Unit.PERCENT, Kind.JOB, "data that its loader delivers, of what compute would take"),
     Measure("job.checkpoint_time", Unit.PERCENT, Kind.JOB, "time of its newest save, of the median before", 120),
-    Measure("endpoint.drift", Unit.COUNT, Kind.ENDPOINT, "inputs and outputs distributed otherwise than at first"),
+    Measure("endpoint.drift", Unit.COUNT, Kind.ENDPOINT, "inputs and outputs distributed otherwise than before"),
     Measure("team.queue_wait", Unit.MILLISECONDS, Kind.TEAM, "longest wait of its jobs of priority below 50"),
     Measure("team.storage", Unit.PERCENT, Kind.TEAM, "use of its storage limit"),
     Measure("team.storage_cost", Unit.PERCENT, Kind.TEAM, "cost of its storage a month, of its budget"),

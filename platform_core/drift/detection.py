@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ class Finding:
     limit: float
     reference: int  # values
     window: int
+    against: str = ""  # which reference
 
     @property
     def moved(self) -> bool:
@@ -65,6 +66,16 @@ def judge(
     for feature, place, name, test, before, now in tests:
         measured = test(before, now, false_alarms / len(tests))
         findings.append(Finding(feature, place, name, measured.value, measured.limit, len(before), len(now)))
+    return tuple(sorted(findings, key=_rank))
+
+
+def judge_against(references: Mapping[str, Sequence[Row]], window: Sequence[Row]) -> tuple[Finding, ...]:
+    """The findings against each reference by its name. They share the false alarms of one window."""
+    findings = [
+        replace(finding, against=name)
+        for name, reference in references.items()
+        for finding in judge(reference, window, FALSE_ALARMS / len(references))
+    ]
     return tuple(sorted(findings, key=_rank))
 
 

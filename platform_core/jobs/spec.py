@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from platform_core.cluster.gpu_shares import shares_of
 from platform_core.jobs.checkpoint_policy import CheckpointPolicy
 from platform_core.jobs.definition import (
     DEFAULT_PRIORITY,
@@ -25,6 +26,7 @@ from platform_core.jobs.fields import (
     read_fields,
     schema_of,
 )
+from platform_core.jobs.kind import JobKind
 from platform_core.jobs.launching import Strategy
 from platform_core.jobs.parallel import check as check_parallel
 from platform_core.jobs.reader import Problem, Reader, SpecError, shown
@@ -94,6 +96,16 @@ def _check_combinations(read: Reader, spec: JobSpec) -> None:
     if read.sound("num_gpus", "min_gpus") and spec.min_gpus > spec.num_gpus:
         more = f"is {spec.min_gpus}, more than {label('num_gpus')} {spec.num_gpus}"
         read.say("min_gpus", f"{more}; lower {label('min_gpus')}, or ask for {spec.min_gpus} GPUs")
+    shares = shares_of(spec.gpu_type)
+    if read.sound("num_gpus", "gpu_type") and shares > 1:
+        if spec.num_gpus > 1:
+            read.say(
+                "num_gpus",
+                f"is {spec.num_gpus}, but a slot of {spec.gpu_type} is a share of a GPU; ask for one",
+            )
+        elif spec.kind is not JobKind.SERVICE:
+            why = "whose memory only replicas of endpoints keep to; choose a type of whole GPUs"
+            read.say("gpu_type", f"is {spec.gpu_type}, a share of a GPU, {why}")
     check_roles(read, spec.num_gpus, spec.min_gpus, spec.roles, spec.strategy is Strategy.ROLES)
     check_parallel(read, spec.num_gpus, spec.min_gpus, spec.parallel, bool(spec.roles))
     check_transformer(read, spec.num_gpus, spec.parallel, spec.transformer)

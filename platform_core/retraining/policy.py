@@ -62,7 +62,7 @@ class RetrainingPolicy:
         truth(), "Enabled", "No: only people begin cycles.", Section.TRIGGERS, default=True
     )
     drift: bool = described(
-        truth(), "Drift", "The endpoint is asked or answers otherwise than at first.", Section.TRIGGERS, default=False
+        truth(), "Drift", "The endpoint is asked or answers otherwise than before.", Section.TRIGGERS, default=False
     )  # fmt: skip
     max_age_days: int = described(
         whole(0, 3_650), "Maximum age (days)", "Of the version in production; 0: it may be of any age.",

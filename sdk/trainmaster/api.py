@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainmaster import training_reference
 from trainmaster.checkpoints import collective, loading
 from trainmaster.checkpoints.saving import CopyTime, WhenBusy
 from trainmaster.efficiency.meter import Part
@@ -249,6 +250,17 @@ def export_model(
     return model_export.export_model(
         module, samples, folder, target=target, formats=formats, dtype=dtype, repeats=repeats
     )
+
+
+def save_training_reference(
+    folder: str | Path, inputs: Sequence[Any], outputs: Sequence[Any] | None = None, *, seed: int = 0
+) -> Path:
+    """Write a sample of the training data into the folder of a model, as `reference.jsonl`, and return its path.
+
+    `inputs` are rows as callers will send them, `outputs` what the model answers. An endpoint that serves such a
+    version compares what it is asked with the sample: docs/how-to/serve-a-model.md. On several ranks call it on one.
+    """
+    return training_reference.save(folder, inputs, outputs, seed)
 
 
 def data_dir(default: str | Path = "data") -> Path:

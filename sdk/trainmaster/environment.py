@@ -140,6 +140,7 @@ class ReplicaEnvironment:
     host: str = "127.0.0.1"
     port: int = 8080
     token: str = field(default="", repr=False)  # which the router shows
+    gpu_share: float = 1.0  # of the memory of its GPU
 
 
 def replica_environment(variables: Mapping[str, str] = os.environ) -> ReplicaEnvironment:
@@ -149,7 +150,17 @@ def replica_environment(variables: Mapping[str, str] = os.environ) -> ReplicaEnv
     return ReplicaEnvironment(
         Path(model), "0.0.0.0", _whole(variables, "MASTER_PORT", 8080),  # noqa: S104 - the router is elsewhere
         variables.get("TRAINMASTER_REPLICA_TOKEN", ""),
+        _fraction(variables, "TRAINMASTER_GPU_MEMORY_SHARE"),
     )  # fmt: skip
+
+
+def _fraction(variables: Mapping[str, str], name: str) -> float:
+    """1.0 where it is absent, or says nothing that can be."""
+    try:
+        value = float(variables.get(name, "1"))
+    except ValueError:
+        return 1.0
+    return value if 0 < value <= 1 else 1.0
 
 
 def launcher_environment(variables: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -154,3 +154,22 @@ def test_a_machine_without_gpus_has_a_slot_for_each_core() -> None:
 def test_the_interface_is_the_one_that_has_the_address() -> None:
     assert interface_of("127.0.0.1") == "lo"
     assert interface_of("host.that.does.not.exist.invalid") == ""
+
+
+def test_shares_of_a_gpu_are_slots_of_a_type_of_their_own(tmp_path: Path) -> None:
+    nvml = Nvml(Driver())
+    node = find_slots(nvml, 0, "", shares=4)
+    assert node.gpu_type == "a100-80gb-1of4"
+    assert [(slot.index, slot.uuid, slot.memory_bytes) for slot in node.slots] == [
+        *((place, "GPU-0", 20 * GIB) for place in range(4)), *((place, "GPU-1", 20 * GIB) for place in range(4, 8)),
+    ]  # fmt: skip
+    assert [node.gpu_of(slot.index) for slot in node.slots] == [0] * 4 + [1] * 4
+    assert node.gpu_uuids[5] == "GPU-1"
+    readings = Probe(node, nvml, tmp_path).read([]).slots
+    assert [one.index for one in readings] == list(range(8))
+    assert {one.memory_used_bytes for one in readings} == {None}
+    assert readings[3].temperature_celsius == nvml.read(0).temperature_celsius
+
+
+def test_cpu_slots_are_not_shared() -> None:
+    assert find_slots(None, 3, "", shares=4) == find_slots(None, 3, "")

@@ -18,6 +18,11 @@ def model_rows() -> Iterator[Row]:
     yield Row("get", "models/suites/", SIGNED_IN)
     suite = '{{"name": "new", "team": "vision", "command": "e.py", "gpu_type": "cpu", "metrics": {{"f1": "higher"}}}}'
     yield Row("post", "models/suites/publish/", "L N F F F Y Y", body={"file": suite})
+    yield Row("get", model + "compare/", OF_TEAM, one + "compare/")
+    yield Row("get", "models/targets/", SIGNED_IN)
+    yield Row("post", "models/targets/set/", "L N F F F Y Y", body={"team": "vision", "name": "edge"})
+    target = "models/targets/<slug:team>/<str:name>/delete/"
+    yield Row("post", target, LEADS, "models/targets/vision/{serving_target}/delete/")
     registered = {"team": "vision", "name": "another", "checkpoint": "{checkpoint}"}
     yield Row("post", "models/register/", "L U F Y Y Y Y", body=registered)
 

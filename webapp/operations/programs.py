@@ -18,6 +18,8 @@ WEB = (
 ROUTER = (
     "uvicorn",
     "webapp.router.asgi:application",
+    "--http",
+    "httptools",  # refuses requests that can be read in two ways
     "--timeout-graceful-shutdown",
     "20",
     "--no-access-log",

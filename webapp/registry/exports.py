@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
 
-from platform_core.distribution.content.layout import stored_path
 from platform_core.distribution.content.manifest import from_document
 from platform_core.errors import TrainmasterError
 from platform_core.registry import export_report
 from platform_core.registry.export_report import FILE, MOST_BYTES, Report
 from platform_core.registry.exports import Export, Target, best
-from platform_core.units import format_bytes
-from trainmaster.store import open_store
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
 from webapp.base.identity import now_ms
 from webapp.events import services as events
-from webapp.registry import hints
-from webapp.registry.models import ModelVersion, ServingTarget
+from webapp.jobs import queries as jobs
+from webapp.registry import files, hints
+from webapp.registry.models import Model, ModelVersion, ServingTarget
 
 MOST_TARGETS = 50  # of a team
+SHOWN_USES = 5  # named in a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +63,27 @@ def set_target(actor: Actor, team: str, name: str, fields: Mapping[str, Any]) ->
 
 @transaction.atomic
 def delete_target(actor: Actor, team: str, name: str) -> None:
-    """Raises not_found, and not_allowed."""
+    """Raises not_found, not_allowed, and serving_target_in_use where a gate or a job that has not ended asks for it."""
     permissions.require(actor, "target.set", team)
+    if what := "; ".join(_asking(team, name)):
+        raise TrainmasterError("serving_target_in_use", name=name, what=what)
     if not targets([team]).filter(name=name).delete()[0]:
         raise TrainmasterError("not_found", what=f"serving target {name} in team {team}")
     _record("ServingTargetDeleted", actor, team, name)
+
+
+def _asking(team: str, name: str) -> Iterator[str]:
+    """Without their target these would go on as if nothing had been asked."""
+    gated = Model.objects.filter(team=team, deleted_ms=None, gate__serving_target=name).order_by("name")
+    if models := [model.name for model in gated[: SHOWN_USES + 1]]:
+        yield f"the {'gates' if len(models) > 1 else 'gate'} of {_some(models)}"
+    running = jobs.not_ended(team, spec__serving_target=name)
+    if names := [f"{job.name} ({job.id})" for job in running]:
+        yield f"the {'jobs' if len(names) > 1 else 'job'} {_some(names)}"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:SHOWN_USES]) + (" and more" if len(names) > SHOWN_USES else "")
 
 
 def _record(kind: str, actor: Actor, team: str, name: str, **data: Any) -> None:
@@ -79,8 +93,10 @@ def _record(kind: str, actor: Actor, team: str, name: str, **data: Any) -> None:
 
 def ask_for_report(version: ModelVersion) -> None:
     """Reads its `export.json` in the background, where its files have one."""
-    if version.manifest_id and _report_path(artifacts.file_list(version.manifest_id)):
-        hints.read_exports(version.id)
+    if version.manifest_id:
+        paths = [str(file["path"]) for file in artifacts.file_list(version.manifest_id)]
+        if files.outermost(paths, FILE):
+            hints.read_exports(version.id)
 
 
 def read_again(actor: Actor, version: ModelVersion) -> None:
@@ -126,35 +142,16 @@ def refusals(version: ModelVersion, name: str) -> tuple[str, ...]:
     return verdict(version, target_of(row)).reasons if row else ("the team has no such serving target",)
 
 
-def _report_path(files: Iterable[Mapping[str, Any]]) -> str:
-    """The outermost one; "" for none."""
-    paths = [str(file["path"]) for file in files]
-    found = [path for path in paths if path == FILE or path.endswith(f"/{FILE}")]
-    return min(found, key=lambda path: (path.count("/"), path), default="")
-
-
 def _checked(version: ModelVersion) -> Report:
     """The report; an export whose registered file is another one than it measured has that as its problem."""
-    if version.manifest is None:
-        raise TrainmasterError("request_invalid", what=f"the exports of {version}", why="it has no files")
-    files = {entry.path: entry for entry in from_document(version.manifest.document).files}
-    path = _report_path([{"path": name} for name in files])
-    if not path or files[path].size > MOST_BYTES:
-        size = format_bytes(files[path].size) if path else "nothing"
-        why = f"it has {size}; the limit is {format_bytes(MOST_BYTES)}"
-        raise TrainmasterError("request_invalid", what=f"{FILE} of {version}", why=why)
-    url = version.manifest.source_url
-    data = open_store(url).read_range(stored_path(url, files[path]), 0, files[path].size)
-    if hashlib.sha256(data).hexdigest() != files[path].sha256:
-        raise TrainmasterError(
-            "request_invalid", what=path, why="its bytes have changed since it was registered"
-        )
+    path, data = files.read(version, FILE, MOST_BYTES)
     try:
         report = export_report.read(json.loads(data))
     except (ValueError, RecursionError) as error:
         raise TrainmasterError("request_invalid", what=path, why=f"it is not JSON: {error}") from error
     folder = path.removesuffix(FILE)
-    digests = {name: entry.sha256 for name, entry in files.items()}
+    assert version.manifest is not None
+    digests = {entry.path: entry.sha256 for entry in from_document(version.manifest.document).files}
     return replace(
         report, exports=tuple(_as_registered(export, report, folder, digests) for export in report.exports)
     )

@@ -66,10 +66,13 @@ class EndpointOut(serializers.Serializer[Any]):
 class DriftFinding(serializers.Serializer[Any]):
     feature = serializers.CharField()
     slice = serializers.CharField(default="", help_text='Such as "input.language = de"; empty: all samples.')
+    against = serializers.CharField(
+        default="first", help_text='The reference: "training", "first" or "last week".'
+    )
     test = serializers.CharField()
-    value = serializers.FloatField(help_text="Distance of the newest samples from the first ones.")
+    value = serializers.FloatField(help_text="Distance of the newest samples from the reference.")
     limit = serializers.FloatField(help_text="A greater distance is hardly chance.")
-    reference = serializers.IntegerField(help_text="Values of the first samples.")
+    reference = serializers.IntegerField(help_text="Values of the reference.")
     window = serializers.IntegerField(help_text="Values of the newest samples.")
     moved = serializers.BooleanField()
 
@@ -78,6 +81,10 @@ class DriftOut(serializers.Serializer[Any]):
     sample_percent = serializers.IntegerField(help_text="0: nothing is sampled.")
     at_ms = serializers.IntegerField(allow_null=True, help_text="Of the last look; null before the first.")
     reference = serializers.IntegerField(help_text="The first samples of the version in use, at most 500.")
+    references = serializers.DictField(
+        child=serializers.IntegerField(),
+        help_text="Samples of each reference; those with fewer than 200 are left out.",
+    )
     window = serializers.IntegerField(help_text="Its newest samples of a day, at most 500.")
     findings = DriftFinding(
         many=True, help_text="Those that moved most first; none before there are enough samples."
@@ -145,11 +152,11 @@ class OneEndpoint(APIView):
 class Drift(APIView):
     @extend_schema(responses=DriftOut)
     def get(self, request: Request, team: str, name: str) -> Response:
-        """Read whether an endpoint is asked or answers otherwise than when its version began."""
+        """Read whether an endpoint is asked or answers otherwise than in training, at first or in the last week."""
         row = queries.find(team, name, actor_of(request).sees)
         if row is None:
             raise TrainmasterError("not_found", what=f"endpoint {name} in team {team}")
-        last = {"at_ms": None, "reference": 0, "window": 0, "findings": [], **row.drift}
+        last = {"at_ms": None, "reference": 0, "references": {}, "window": 0, "findings": [], **row.drift}
         return Response(DriftOut({**last, "sample_percent": row.spec.get("sample_percent", 0)}).data)
 
 

@@ -66,7 +66,9 @@ class ExportToleranceOut(serializers.Serializer[Any]):
 
 class ExportReportOut(serializers.Serializer[Any]):
     samples = serializers.IntegerField()
-    device = serializers.CharField(help_text="On which it was measured.")
+    device = serializers.CharField(
+        help_text="On which the exporting process measured; nothing is measured again."
+    )
     tolerance = ExportToleranceOut()
     exports = ExportOut(many=True)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.conf import settings
 
-from trainmaster.serving.open_inference import make_server
+from trainmaster_wire.inference.service import make_server
 from webapp.router.callers import Callers, may_call
 from webapp.router.duties import Duties
 from webapp.router.forwarding import Forwarding, Incoming

@@ -1,22 +1,26 @@
-"""HTTP to replicas over connections that are kept: as much of it as a router needs, at little cost a request."""
+"""HTTP to replicas over connections that are kept."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+
+from webapp.router.answers import Connection, Headers, Malformed, Reading
 
 CONNECT_SECONDS = 3.0
-ANSWER_SECONDS = 600.0
+ANSWER_SECONDS = (
+    600.0  # a replica that says nothing for so long is lost; a stream that goes on may take longer
+)
 KEPT_SECONDS = 30.0  # an idle connection; replicas keep theirs for longer
 MOST_KEPT = 256  # of one replica
-PART = 64 << 10
-_BODILESS = (204, 304)
+_TARGET = re.compile(r"/[!-~\x80-\xff]*")
+_BREAKS = re.compile(rb"[\r\n\0]")
 
-Headers = list[tuple[bytes, bytes]]
+Place = tuple[str, int]
 
 
 class Lost(Exception):
@@ -27,140 +31,107 @@ class Unreachable(Lost):
     """It takes no connections."""
 
 
-@dataclass(slots=True)
-class _Connection:
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-    since: float = 0.0  # when it became idle
+class Unsendable(Exception):
+    """A part of the request would begin a line, or a request, of its own."""
 
 
 @dataclass(slots=True)
 class Answer:
     """The head of an answer. Whoever has it reads `parts` and gives it back with `Connections.done`."""
 
-    status: int
-    headers: Headers
-    place: tuple[str, int]
-    connection: _Connection
-    bodiless: bool
-    whole: bool = False  # it was read to its end
+    place: Place
+    connection: Connection
+    reading: Reading
+
+    @property
+    def status(self) -> int:
+        return self.reading.status
+
+    @property
+    def headers(self) -> Headers:
+        return self.reading.headers
 
     async def parts(self) -> AsyncIterator[bytes]:
         """The body as it comes. Raises Lost where it ends too early."""
         try:
-            if not self.bodiless:
-                async for part in _body(self.connection.reader, dict(self.headers)):
-                    yield part
-        except (OSError, EOFError, ValueError) as error:
-            raise Lost(f"{type(error).__name__} within the answer") from error
-        self.whole = True
-
-    @property
-    def keeps(self) -> bool:
-        """Whether its connection may take another request."""
-        return (
-            self.whole
-            and (b"connection", b"close") not in self.headers
-            and not self.connection.reader.at_eof()
-        )
+            async for part in self.connection.parts(self.reading, ANSWER_SECONDS):
+                yield part
+        except (OSError, EOFError, Malformed) as error:
+            raise Lost(f"{described(error)} within the answer") from error
 
 
 @dataclass(slots=True)
 class Connections:
     """On one event loop. A request has a connection for itself until its answer was read."""
 
-    _idle: dict[tuple[str, int], deque[_Connection]] = field(default_factory=lambda: defaultdict(deque))
+    _idle: dict[Place, deque[Connection]] = field(default_factory=lambda: defaultdict(deque))
 
     async def request(
-        self,
-        place: tuple[str, int],
-        method: str,
-        path: str,
-        headers: Iterable[tuple[bytes, bytes]],
-        body: bytes,
+        self, place: Place, method: str, path: str, headers: Iterable[tuple[bytes, bytes]], body: bytes
     ) -> Answer:
-        """The head of the answer, and its body as it comes. Raises Lost."""
-        lines = [f"{method} {path} HTTP/1.1\r\nhost: {place[0]}:{place[1]}\r\n".encode("latin-1")]
-        lines += [b"%b: %b\r\n" % pair for pair in headers]
-        lines.append(b"content-length: %d\r\n\r\n" % len(body))
+        """The head of the answer, and its body as it comes. Raises Lost, or Unsendable before anything is sent."""
+        request = composed(place, method, path, headers, body)
         connection = await self._connection(place)
         try:
-            connection.writer.write(b"".join(lines) + body)
+            reading = connection.ask(request, headless_body=method == "HEAD")
             async with asyncio.timeout(ANSWER_SECONDS):
-                status, answered = await _head(connection.reader)
-        except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
-            connection.writer.close()
-            raise Lost(f"{type(error).__name__} before the answer") from error
+                await connection.head(reading)
+        except (OSError, EOFError, Malformed) as error:
+            connection.close()
+            raise Lost(f"{described(error)} before the answer") from error
         except BaseException:  # the caller left
-            connection.writer.close()
+            connection.close()
             raise
-        bodiless = method == "HEAD" or status in _BODILESS
-        return Answer(status, answered, place, connection, bodiless)
+        return Answer(place, connection, reading)
 
     def done(self, answer: Answer) -> None:
         """Keeps the connection for the next request, or closes it."""
         idle = self._idle[answer.place]
-        if answer.keeps and len(idle) < MOST_KEPT:
+        if answer.connection.free(answer.reading) and len(idle) < MOST_KEPT:
             answer.connection.since = time.monotonic()
             idle.append(answer.connection)
         else:
-            answer.connection.writer.close()
+            answer.connection.close()
 
     def close(self) -> None:
         for connections in self._idle.values():
             for connection in connections:
-                connection.writer.close()
+                connection.close()
         self._idle.clear()
 
-    async def _connection(self, place: tuple[str, int]) -> _Connection:
+    async def _connection(self, place: Place) -> Connection:
         idle, now = self._idle[place], time.monotonic()
         while idle:
             connection = idle.pop()
-            if not connection.reader.at_eof() and now - connection.since < KEPT_SECONDS:
+            if not connection.closed and now - connection.since < KEPT_SECONDS:
                 return connection
-            connection.writer.close()
+            connection.close()
         if not idle:
             self._idle.pop(place, None)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                return _Connection(*await asyncio.open_connection(*place))
+                _, opened = await asyncio.get_running_loop().create_connection(Connection, *place)
+                return opened
         except OSError as error:  # a timeout is one
             raise Unreachable(
                 f"{place[0]}:{place[1]} takes no connections: {type(error).__name__}"
             ) from error
 
 
-async def _head(reader: asyncio.StreamReader) -> tuple[int, Headers]:
-    """The answer's, after those that only say that it will come."""
-    while True:
-        first, *lines = (await reader.readuntil(b"\r\n\r\n"))[:-4].split(b"\r\n")
-        status = int(first.split(b" ", 2)[1])
-        if status >= 200:
-            pairs = (line.partition(b":") for line in lines)
-            return status, [(name.lower(), value.strip()) for name, _, value in pairs]
+def composed(
+    place: Place, method: str, path: str, headers: Iterable[tuple[bytes, bytes]], body: bytes
+) -> bytes:
+    """The bytes of a request. Raises Unsendable."""
+    if not (method.isascii() and method.isalpha()) or not _TARGET.fullmatch(path):
+        raise Unsendable(f"{method[:20]!r} {path[:200]!r} is no request that a replica could be asked")
+    lines = [f"{method} {path} HTTP/1.1\r\nhost: {place[0]}:{place[1]}\r\n".encode("latin-1")]
+    for name, value in headers:
+        if _BREAKS.search(name) or _BREAKS.search(value):
+            raise Unsendable(f"the header {name.decode('latin-1')!r} has a line break or a null byte")
+        lines.append(b"%b: %b\r\n" % (name, value))
+    lines.append(b"content-length: %d\r\n\r\n" % len(body))
+    return b"".join(lines) + body
 
 
-async def _body(reader: asyncio.StreamReader, headers: dict[bytes, bytes]) -> AsyncIterator[bytes]:
-    if b"content-length" in headers:
-        left = int(headers[b"content-length"])
-        while left:
-            part = await _soon(reader.read(min(left, PART)))
-            if not part:
-                raise EOFError
-            left -= len(part)
-            yield part
-    elif headers.get(b"transfer-encoding", b"").lower() == b"chunked":
-        while size := int((await _soon(reader.readline())).partition(b";")[0], 16):
-            yield await _soon(reader.readexactly(size))
-            await _soon(reader.readexactly(2))
-        while (await _soon(reader.readline())).strip():
-            pass  # trailers
-    else:
-        while part := await _soon(reader.read(PART)):
-            yield part
-
-
-async def _soon(reading: Coroutine[Any, Any, bytes]) -> bytes:
-    """A replica that says nothing for so long is lost; a stream that goes on may take longer."""
-    async with asyncio.timeout(ANSWER_SECONDS):
-        return await reading
+def described(error: Exception) -> str:
+    return f"{type(error).__name__} ({error})" if isinstance(error, Malformed) else type(error).__name__

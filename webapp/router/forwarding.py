@@ -14,7 +14,7 @@ from typing import Any
 from platform_core.serving.routing import choose, to_canary
 from trainmaster.serving.http import TOKEN_HEADER
 from webapp.router.cache import LARGEST, Cache, key_of
-from webapp.router.connections import Answer, Connections, Lost, Unreachable
+from webapp.router.connections import Answer, Connections, Lost, Unreachable, Unsendable
 from webapp.router.refusals import Refused
 from webapp.router.state import State, Upstream
 from webapp.serving.values import Route, SampledAnswer, replica_token
@@ -26,8 +26,16 @@ LOST = (502, 503)  # of a replica that drains: another one answers
 KEY_HEADER = b"x-session"  # requests of one session go to one replica, and to one version
 CACHE = b"x-cache"  # "hit": no replica was asked
 REQUEST_ID = b"x-request-id"  # of the caller, or made here: labels name it
-_OWN = {b"host", b"authorization", b"content-length", b"connection", b"transfer-encoding", TOKEN_HEADER}
-_HOP = {b"connection", b"transfer-encoding", b"keep-alive", b"date", b"server", REQUEST_ID}
+_HOP = {
+    b"connection",
+    b"transfer-encoding",
+    b"keep-alive",
+    b"te",
+    b"trailer",
+    b"upgrade",
+}  # of one connection each
+_OWN = _HOP | {b"host", b"authorization", b"content-length", b"expect", TOKEN_HEADER}
+_REPLACED = _HOP | {b"date", b"server", REQUEST_ID}
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 
 
@@ -160,6 +168,9 @@ class Forwarding:
             if last:
                 raise Refused(502, f"a replica of {route.name} was lost: {error}", 1) from error
             return False
+        except Unsendable as error:
+            failed = False
+            raise Refused(400, str(error)) from error
         except asyncio.CancelledError:
             failed = False  # the caller left: nobody's error
             raise
@@ -181,7 +192,7 @@ class Forwarding:
         if answer is None:
             return
         if cache_key is not None and keeping:
-            headers = [pair for pair in response.headers if pair[0] not in _HOP]
+            headers = [pair for pair in response.headers if pair[0] not in _REPLACED]
             self._cache.put(cache_key, headers, answer, route.cache_seconds)
         if sampling and len(answer) <= LARGEST_SAMPLE:
             self._state.sample(
@@ -202,7 +213,7 @@ class Forwarding:
 
 async def _pass_on(response: Answer, send: Any, most: int, key: str) -> bytes | None:
     """Returns the body unless it has more bytes than `most`."""
-    headers = [(name, value) for name, value in response.headers if name not in _HOP]
+    headers = [(name, value) for name, value in response.headers if name not in _REPLACED]
     headers.append((REQUEST_ID, key.encode()))
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     parts: list[bytes] = []

@@ -10,7 +10,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from trainmaster.serving.open_inference import Headers, Reply
+from trainmaster_wire.inference.service import Headers, Reply
 from webapp.router.connections import Lost
 from webapp.router.forwarding import Incoming
 from webapp.router.refusals import Refused

@@ -189,11 +189,14 @@ def _dataset(member: MemberWanted, spec: JobSpec) -> ArtifactReference:
 
 
 def _environment(team: str, spec: JobSpec) -> tuple[tuple[str, str], ...]:
-    """The job's own, what people have dropped from its dataset, and what its serving target asks."""
+    """The job's own, what people have dropped from its dataset, and what its serving target asks. Raises not_found."""
     environment = list(spec.environment)
     if dropped := as_text(datasets.dropped(spec.dataset)) if spec.dataset else "":
         environment.append(("TRAINMASTER_DATA_DROPPED", dropped))
-    if asked := registry.serving_constraints(team, spec.serving_target) if spec.serving_target else None:
+    if spec.serving_target:
+        asked = registry.serving_constraints(team, spec.serving_target)
+        if asked is None:
+            raise TrainmasterError("not_found", what=f"serving target {spec.serving_target} in team {team}")
         environment.append(("TRAINMASTER_SERVING_CONSTRAINTS", json.dumps(asked)))
     return tuple(environment)
 

@@ -26,7 +26,7 @@ class Endpoint(models.Model):
     scaling_reason = models.TextField(blank=True)
     was_ready = models.BooleanField(default=False)
     drift = models.JSONField(
-        default=dict, help_text="last look for drift: at_ms, reference and window (rows), findings"
+        default=dict, help_text="last look for drift: at_ms, references and window (rows), findings"
     )
     stopped = models.BooleanField(default=False)
     created_ms = models.BigIntegerField()
@@ -89,6 +89,17 @@ class AnswerSample(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["endpoint", "model_version", "id"], name="answers_of_a_version")]
+
+
+class TrainingReference(models.Model):
+    """Features of a sample of the data that a version was trained on, from the file that came with it."""
+
+    model_version = models.OneToOneField(
+        "registry.ModelVersion", models.CASCADE, primary_key=True, related_name="+"
+    )
+    at_ms = models.BigIntegerField()
+    rows = models.JSONField(default=list, help_text="features of each row (platform_core.drift.features)")
+    problem = models.TextField(blank=True, help_text="why it could not be read")
 
 
 class Prediction(models.Model):

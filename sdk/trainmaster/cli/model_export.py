@@ -46,8 +46,8 @@ def export_model(
 
     SOURCE is a folder with weights, a file of weights (.pt, .pth, .safetensors) or the folder of a checkpoint. Without
     --format it is written as the target asks, else in every format that this Python can write. `export.json` in DIR
-    has the results, and comes with the version that is registered from DIR. Ends with 1 where an export is wrong, or
-    none serves the target.
+    has the results, and comes with the version that is registered from DIR. Ends with 1 where an export
+    differs or could not be made, or none serves the target.
     """
     try:
         import numpy as np

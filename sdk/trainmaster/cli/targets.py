@@ -68,7 +68,7 @@ def set_(
 @targets.command("delete")
 @click.argument("target")
 def delete(target: str) -> None:
-    """Delete TARGET, TEAM/NAME. Jobs that name it go on without its constraints."""
+    """Delete TARGET, TEAM/NAME. It is refused while a gate, or a job that has not ended, asks for it."""
     with connect() as client:
         client.call("DELETE", f"serving-targets/{model_path(client, target)}")
     click.echo(f"{target} is deleted.")

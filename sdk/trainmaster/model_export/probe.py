@@ -19,7 +19,11 @@ from platform_core.serving.runtimes import RuntimeName
 from trainmaster.serving.loading import load
 
 Predict = Callable[[Any], Any]  # rows → outputs
-_RUNTIMES = {Format.TORCHSCRIPT: RuntimeName.TORCHSCRIPT, Format.TORCH_EXPORT: RuntimeName.EXPORTED}
+_RUNTIMES = {
+    Format.TORCHSCRIPT: RuntimeName.TORCHSCRIPT,
+    Format.TORCH_EXPORT: RuntimeName.EXPORTED,
+    Format.ONNX: RuntimeName.ONNX,
+}
 WARM_UP = 5
 
 
@@ -41,7 +45,7 @@ def latencies_ms(predict: Predict, rows: Any, repeats: int) -> list[float]:
 
 def main(format: str, file: Path, rows_file: Path, answer: Path, repeats: int) -> None:
     rows = np.load(rows_file)
-    predict = _onnx(file) if format == Format.ONNX else _runtime(format, file)
+    predict = _runtime(format, file)
     found = outputs(predict, rows)
     latencies = latencies_ms(predict, rows, repeats)
     np.savez(answer, outputs=found, latencies_ms=latencies, memory_bytes=_peak_bytes())
@@ -51,14 +55,6 @@ def _runtime(format: str, file: Path) -> Predict:
     """As the model server loads and runs it."""
     runtime = load(file.parent, _RUNTIMES[Format(format)], file.name)
     return lambda rows: np.stack(list(runtime.predict([runtime.prepare(row) for row in rows])))
-
-
-def _onnx(file: Path) -> Predict:
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
-    return lambda rows: session.run(None, {name: rows})[0]
 
 
 def _peak_bytes() -> int:

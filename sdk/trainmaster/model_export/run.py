@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -37,6 +38,7 @@ from trainmaster.model_export import probe, safetensors_file
 REPEATS = 100
 MOST_SECONDS = 1800  # that loading and measuring one export may take
 _BLOCK = 8 << 20
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def export_model(
@@ -211,6 +213,9 @@ def _digest(path: Path) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else 'no reason'}"[
-        :500
-    ]
+    """Of the first cause, without the colours of a terminal: exporters wrap it in advice."""
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    lines = _COLOURS.sub("", str(cause)).strip().splitlines() or ["no reason"]
+    return f"{type(cause).__name__}: {lines[0]}"[:500]

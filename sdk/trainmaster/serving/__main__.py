@@ -14,10 +14,10 @@ import uvicorn
 from platform_core.serving.batching import BatchLimits
 from platform_core.serving.runtimes import RuntimeName
 from trainmaster.environment import ReplicaEnvironment, replica_environment
-from trainmaster.serving import vllm
+from trainmaster.serving import gpu_share, vllm
 from trainmaster.serving.contract import Runtime
 from trainmaster.serving.engine import Engine
-from trainmaster.serving.loading import load
+from trainmaster.serving.loading import load, runtime_of
 from trainmaster.serving.runtimes.custom import LoadError
 from trainmaster.serving.server import ModelServer, Served
 
@@ -33,7 +33,9 @@ def main(arguments: list[str], environment: ReplicaEnvironment) -> int:
     served = Served(options.name, options.version, environment.token)
     try:
         if options.runtime == RuntimeName.VLLM:
-            return serve_vllm(options, served)
+            return serve_vllm(options, served, environment.gpu_share)
+        options.runtime = runtime_of(Path(options.folder), RuntimeName(options.runtime), options.entry)
+        gpu_share.hold(environment.gpu_share, options.runtime)
         if options.gpus > 1 and not options.ranked:
             start_ranks(options, arguments)
         return serve(options, served)
@@ -66,8 +68,8 @@ def loaded(options: argparse.Namespace) -> Runtime | None:
     return ranks.join(one)
 
 
-def serve_vllm(options: argparse.Namespace, served: Served) -> int:
-    running = vllm.start(Path(options.folder), served.name, options.gpus)
+def serve_vllm(options: argparse.Namespace, served: Served, share: float) -> int:
+    running = vllm.start(Path(options.folder), served.name, options.gpus, share)
     log.info("serving %s version %s by vLLM on port %s", served.name, served.version, options.port)
     uvicorn.Server(configured(vllm.VllmServer(running, served), options)).run()
     return 0

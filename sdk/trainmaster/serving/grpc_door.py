@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from urllib.parse import unquote
 
 import uvicorn
 
-from trainmaster.serving.open_inference import Headers, Reply, make_server
 from trainmaster.serving.server import ModelServer
+from trainmaster_wire.inference.service import Headers, Reply, make_server
 
 
 class OwnModel:
@@ -31,7 +32,8 @@ class OwnModel:
             messages.append(message)
 
         scope = {
-            "type": "http", "method": method, "path": f"/v2/models/{model}{path}", "headers": list(headers.items()),
+            "type": "http", "method": method, "path": f"/v2/models/{model}{unquote(path)}",
+            "headers": list(headers.items()),
         }  # fmt: skip
         await self._server(scope, receive, send)
         first, *rest = messages

@@ -23,10 +23,7 @@ BY_ENDING = {".pt2": RuntimeName.EXPORTED, ".onnx": RuntimeName.ONNX, ".pt": Run
 
 def load(folder: Path, runtime: RuntimeName, entry: str, compiled: bool = False) -> Runtime:
     """Raises LoadError with a sentence for a folder that it cannot load."""
-    if not folder.is_dir():
-        raise LoadError(f"There is no folder {folder}.")
-    if runtime is RuntimeName.AUTO:
-        runtime = recognised(folder, entry)
+    runtime = runtime_of(folder, runtime, entry)
     if compiled and runtime not in COMPILES:
         raise LoadError(
             f"The runtime {runtime} is not compiled; leave --compile out, or serve the module eager."
@@ -41,6 +38,13 @@ def load(folder: Path, runtime: RuntimeName, entry: str, compiled: bool = False)
     if compiled:
         loaded.compile()  # type: ignore[attr-defined]
     return loaded
+
+
+def runtime_of(folder: Path, runtime: RuntimeName, entry: str) -> RuntimeName:
+    """The one that was named, else by the files. Raises LoadError."""
+    if not folder.is_dir():
+        raise LoadError(f"There is no folder {folder}.")
+    return recognised(folder, entry) if runtime is RuntimeName.AUTO else runtime
 
 
 def recognised(folder: Path, entry: str) -> RuntimeName:

@@ -58,7 +58,7 @@ class Vllm:
             self.process.kill()
 
 
-def start(folder: Path, name: str, gpus: int) -> Vllm:
+def start(folder: Path, name: str, gpus: int, share: float = 1.0) -> Vllm:
     """Returns once it answers. Raises LoadError where this Python has no vLLM, and where it ends before."""
     if not folder.is_dir():
         raise LoadError(f"There is no folder {folder}.")
@@ -68,7 +68,7 @@ def start(folder: Path, name: str, gpus: int) -> Vllm:
         )
     logging.getLogger("httpx").setLevel(logging.WARNING)  # else a line for each request
     port = _free_port()
-    vllm = Vllm(subprocess.Popen(command(folder, name, gpus, port)), f"http://127.0.0.1:{port}")
+    vllm = Vllm(subprocess.Popen(command(folder, name, gpus, port, share)), f"http://127.0.0.1:{port}")
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         _wait(vllm, folder)
@@ -92,10 +92,13 @@ def _wait(vllm: Vllm, folder: Path) -> None:
     )
 
 
-def command(folder: Path, name: str, gpus: int, port: int) -> Sequence[str]:
+def command(folder: Path, name: str, gpus: int, port: int, share: float = 1.0) -> Sequence[str]:
+    """On a share of a GPU vLLM plans all of its memory within it; on a whole one as it does by itself."""
+    part = ("--gpu-memory-utilization", f"{share:g}") if share < 1 else ()
     return (
         *(sys.executable, "-m", MODULE, "--model", str(folder), "--served-model-name", name),
         *("--host", "127.0.0.1", "--port", str(port), "--tensor-parallel-size", str(gpus)),
+        *part,
     )
 
 

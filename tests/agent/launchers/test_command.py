@@ -142,6 +142,12 @@ def test_cpu_slots_see_no_gpu_and_gpu_slots_only_theirs() -> None:
     assert environment_of(GANG, "att-a", gpus)["CUDA_VISIBLE_DEVICES"] == "GPU-a,GPU-b"
 
 
+def test_a_share_of_a_gpu_is_told_to_the_process() -> None:
+    assert environment_of(GANG, "att-a", PLACE)["TRAINMASTER_GPU_MEMORY_SHARE"] == "1"
+    shared = replace(PLACE, gpus=("GPU-a",), gpu_share=0.25)
+    assert environment_of(GANG, "att-a", shared)["TRAINMASTER_GPU_MEMORY_SHARE"] == "0.25"
+
+
 def test_collectives_use_the_interface_that_other_nodes_reach() -> None:
     environment = environment_of(GANG, "att-a", replace(PLACE, interface="eth1"))
     assert environment["GLOO_SOCKET_IFNAME"] == environment["NCCL_SOCKET_IFNAME"] == "eth1"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from platform_core.drift import distances
-from platform_core.drift.detection import Row, judge
+from platform_core.drift.detection import Row, judge, judge_against
 
 CHANCE = np.random.default_rng(7)
 
@@ -87,3 +87,25 @@ def test_distances_are_finite_and_zero_for_equal_values(first: list[float], seco
             measured = test(first, window, 0.01)
             assert math.isfinite(measured.value)
             assert measured.value == pytest.approx(0, abs=1e-9) if exact else measured.value >= 0
+
+
+def test_references_are_judged_apart_and_share_their_false_alarms() -> None:
+    window = rows(300, shift=0.6)
+    found = judge_against({"training": rows(500), "last week": rows(500, shift=0.6)}, window)
+    assert {(one.against, one.feature) for one in found if one.moved} == {("training", "length")}
+    alone = {(one.feature, one.slice, one.test): one.limit for one in judge(rows(500), window)}
+    for one in found:
+        assert one.limit >= alone[one.feature, one.slice, one.test] * 0.9
+    alarms = sum(
+        any(one.moved for one in judge_against({"a": rows(500), "b": rows(500), "c": rows(500)}, rows(200)))
+        for _ in range(100)
+    )
+    assert alarms <= 3
+
+
+@pytest.mark.parametrize("size", [60, 200, 1_000])
+def test_the_limit_narrows_with_the_samples(size: int) -> None:
+    one, larger = (
+        distances.kolmogorov_smirnov([0.0, 1.0] * 500, [0.0, 1.0] * (n // 2), 0.01) for n in (size, 2 * size)
+    )
+    assert larger.limit < one.limit

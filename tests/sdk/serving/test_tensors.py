@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from trainmaster.serving.protocols import DTYPES, tensor_answer, tensor_rows
-from trainmaster.serving.tensors import CONTENTS, body_of, response_of
+from trainmaster_wire.inference.tensors import CONTENTS, body_of, response_of
 from trainmaster_wire.inference.v2 import open_inference_pb2 as wire
 
 TENSORS = st.sampled_from(sorted(DTYPES)).flatmap(

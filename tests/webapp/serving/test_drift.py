@@ -1,5 +1,6 @@
 """An endpoint samples what it is asked and answers, and says which features are distributed otherwise than at first."""
 
+import io
 import json
 import random
 from collections.abc import Callable
@@ -10,14 +11,19 @@ from django.db import transaction
 from django.test import Client
 from rest_framework.test import APIClient
 
+from platform_core.errors import TrainmasterError
+from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS
 from tests.webapp.conftest import Cast
 from tests.webapp.world import World, build, endpoint_mapping
+from trainmaster import save_training_reference
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.alerts import readings
+from webapp.artifacts import services as artifacts
 from webapp.base.identity import now_ms
-from webapp.serving import drift, queries, services
-from webapp.serving.models import AnswerSample, Endpoint
+from webapp.registry import services as registry
+from webapp.serving import drift, queries, services, training
+from webapp.serving.models import AnswerSample, Endpoint, TrainingReference
 from webapp.serving.values import SampledAnswer
 
 Api = Callable[[User], APIClient]
@@ -35,18 +41,19 @@ def endpoint(cast: Cast, world: World) -> Endpoint:
     return services.create(actor_of(cast.owner), fields)
 
 
-def asked(row: Endpoint, count: int, mean: float, version: str = "") -> None:
-    """So many requests, of which routers tell."""
+def asked(row: Endpoint, count: int, mean: float, version: str = "", ago_ms: int = 0) -> None:
+    """So many requests, of which routers tell; a minute lies between two of those that are `ago_ms` old."""
     rng = random.Random(count)
     answers = []
-    for _ in range(count):
+    for number in range(count):
         request = {
             "inputs": [{"age": rng.gauss(mean, 5), "name": "Ada", "city": rng.choice(["Bern", "Basel"])}]
         }
         answer = {"outputs": [rng.random()]}
         answers.append(
             SampledAnswer(
-                row.id, version or row.stable_id, now_ms(), json.dumps(request).encode(),
+                row.id, version or row.stable_id, now_ms() - ago_ms + bool(ago_ms) * number * MINUTE_MS,
+                json.dumps(request).encode(),
                 json.dumps(answer).encode(), ("name",),
             )
         )  # fmt: skip
@@ -68,7 +75,7 @@ def test_callers_who_change_are_found_and_an_alert_has_what_drifted(
 ) -> None:
     address = f"/api/v1/endpoints/vision/{endpoint.name}/drift"
     assert api(cast.viewer).get(address).json() == {
-        "sample_percent": 50, "at_ms": None, "reference": 0, "window": 0, "findings": [],
+        "sample_percent": 50, "at_ms": None, "reference": 0, "references": {}, "window": 0, "findings": [],
     }  # fmt: skip
     asked(endpoint, drift.REFERENCE, 40)
     assert looked(endpoint)["findings"] == []
@@ -151,3 +158,95 @@ def test_a_feature_that_moved_everywhere_is_named_once() -> None:
         {"feature": "city", "slice": "", "moved": False},
     ]
     assert queries.moved(findings) == ("age", "size where city = Bern")
+
+
+def against(found: dict[str, Any]) -> dict[str, set[str]]:
+    """What moved, by the reference."""
+    result: dict[str, set[str]] = {one["against"]: set() for one in found["findings"]}
+    for one in found["findings"]:
+        if one["moved"]:
+            result[one["against"]].add(one["feature"])
+    return result
+
+
+def trained_on(row: Endpoint, mean: float) -> None:
+    rng = random.Random(3)
+    TrainingReference.objects.create(
+        model_version_id=row.stable_id, at_ms=now_ms(),
+        rows=[{"input.age": rng.gauss(mean, 5), "input.city": rng.choice(["Bern", "Basel"])} for _ in range(500)],
+    )  # fmt: skip
+
+
+def test_the_training_data_are_a_reference_from_the_first_requests_on(
+    cast: Cast, endpoint: Endpoint, browser: Browser
+) -> None:
+    trained_on(endpoint, 40)
+    asked(endpoint, 120, 48)
+    found = looked(endpoint)
+    assert against(found) == {"training": {"input.age"}}
+    assert found["references"] == {"training": 500, "first": 120, "last week": 0}
+    page = browser(cast.viewer).get(f"/serving/vision/{endpoint.name}/").content.decode()
+    assert "<td>training</td>" in page
+    assert "last week 0" in page
+
+
+def test_what_moved_slowly_differs_from_the_start_and_not_from_last_week(endpoint: Endpoint) -> None:
+    """Callers were 40 at first and have been 48 for days: today is as last week, and not as at first."""
+    asked(endpoint, drift.REFERENCE, 40, ago_ms=7 * DAY_MS)
+    asked(endpoint, 2_400, 48, ago_ms=3 * DAY_MS)
+    looked(endpoint)
+    asked(endpoint, drift.WINDOW, 48)
+    looked(endpoint, MINUTE_MS)
+    found = looked(endpoint, 2 * MINUTE_MS)
+    assert found["references"]["last week"] >= drift.LEAST_REFERENCE
+    assert against(found) == {"first": {"input.age"}, "last week": set()}
+
+
+def test_of_the_last_week_one_sample_of_ten_minutes_is_kept(endpoint: Endpoint) -> None:
+    asked(endpoint, drift.REFERENCE, 40, ago_ms=9 * DAY_MS)
+    asked(endpoint, 600, 40, ago_ms=2 * DAY_MS)
+    asked(endpoint, drift.WINDOW, 40)
+    looked(endpoint)
+    week = AnswerSample.objects.filter(at_ms__lt=now_ms() - DAY_MS).count() - drift.REFERENCE
+    assert 60 <= week <= 61, "ten hours"
+    looked(endpoint, 8 * DAY_MS + HOUR_MS)
+    old = AnswerSample.objects.filter(at_ms__lt=now_ms() - DAY_MS).count() - drift.REFERENCE
+    assert old == 0
+
+
+def uploaded(cast: Cast, document: bytes) -> str:
+    owner = actor_of(cast.owner)
+    upload = artifacts.start_upload(owner, "vision", "model", "exported")
+    artifacts.receive_file(owner, upload.id, "reference.jsonl", io.BytesIO(document))
+    manifest = artifacts.complete_upload(owner, upload.id).id
+    return registry.register(owner, "vision", "aged", manifest=manifest).id
+
+
+def test_the_sample_that_comes_with_a_version_is_read(
+    cast: Cast, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    rows = [{"age": number, "city": "Bern"} for number in range(900)]
+    path = save_training_reference(tmp_path, rows, [[number] for number in range(900)])
+    sent: list[tuple[str, Any]] = []
+    monkeypatch.setattr(
+        "celery.current_app.send_task", lambda name, arguments: sent.append((name, arguments))
+    )
+    with django_capture_on_commit_callbacks(execute=True):
+        version = uploaded(cast, path.read_bytes())
+    assert ("serving.read_training_reference", [version]) in sent
+    training.read(version)
+    kept = training.rows_of(version)
+    assert len(kept) == 500
+    assert all(row["input.age"] == row["output[0]"] for row in kept)
+
+
+def test_a_sample_that_is_no_request_says_which_line(cast: Cast) -> None:
+    version = uploaded(cast, b'{"inputs": [[1, 2]]}\nnonsense\n')
+    training.read(version)
+    assert training.rows_of(version) == []
+    assert "line 2 is no" in training.problem_of(version)
+
+
+def test_rows_and_outputs_of_a_sample_pair(tmp_path: Any) -> None:
+    with pytest.raises(TrainmasterError, match="2 inputs and 1 outputs"):
+        save_training_reference(tmp_path, [[1], [2]], [[1]])

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from platform_core.registry.export_report import Report
 from platform_core.registry.exports import Export, Target, is_same
 from platform_core.units import format_bytes
 from webapp.registry import exports
@@ -17,7 +18,8 @@ from webapp.registry.models import ModelVersion, ServingTarget
 class ExportRow:
     export: Export
     difference: str
-    good: bool  # it computes what the original does
+    verdict: str
+    tone: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +42,26 @@ def exports_of(version: ModelVersion, targets: Sequence[ServingTarget]) -> Expor
         return ExportsPanel((), "", "", ())
     report = exports.report_of(version)
     about = f"{report.samples:,} samples on {report.device}" if report else ""
-    rows = tuple(ExportRow(one, _difference(one), is_same(one)) for one in report.exports) if report else ()
+    rows = (
+        tuple(ExportRow(one, _difference(one), *_verdict(one, report)) for one in report.exports)
+        if report
+        else ()
+    )
     verdicts = tuple(exports.verdicts(version, targets))
     return ExportsPanel(rows, about, version.exports.get("problem", ""), verdicts)
 
 
 def target_row(row: ServingTarget) -> TargetRow:
     return TargetRow(row.name, "; ".join(_constraints(exports.target_of(row))) or "asks nothing")
+
+
+def _verdict(export: Export, report: Report) -> tuple[str, str]:
+    """In words, and its tone. Where no file was written, for want of a package say, nothing can be wrong."""
+    if is_same(export):
+        return "as the original", "good"
+    if export.problem:
+        return ("does not count", "failed") if report.digests.get(export.file) else ("not made", "none")
+    return "differs from the original", "failed"
 
 
 def _difference(export: Export) -> str:

@@ -27,7 +27,7 @@ from webapp.pages.figures import Figure
 from webapp.pages.serving import traffic
 from webapp.pages.serving.traffic import CHART_MS, RATE_MS, Seen
 from webapp.registry import queries as registry
-from webapp.serving import queries
+from webapp.serving import queries, training
 from webapp.serving.drift import REFERENCE
 from webapp.serving.models import Endpoint, Replica, TrafficSample
 
@@ -74,6 +74,8 @@ class Drift:
     percent: int  # of the answers, that are sampled
     reference: int  # samples
     wanted: int
+    references: Sequence[tuple[str, int]]  # name, samples
+    problem: str  # of the sample of its training data
     window: int
     findings: Sequence[Mapping[str, Any]]
     moved: Sequence[str]
@@ -230,7 +232,10 @@ def _drift(row: Endpoint) -> Drift | None:
         return None
     findings = last.get("findings", [])
     reference, window = last.get("reference", 0), last.get("window", 0)
-    return Drift(percent, reference, REFERENCE, window, findings, queries.moved(findings))
+    return Drift(
+        percent, reference, REFERENCE, sorted(last.get("references", {}).items()), training.problem_of(row.stable_id),
+        window, findings, queries.moved(findings),
+    )  # fmt: skip
 
 
 def _qualities(row: Endpoint, now: int) -> list[QualityLine]:

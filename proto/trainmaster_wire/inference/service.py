@@ -9,11 +9,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
+from urllib.parse import quote
 
 import grpc
 import grpc.aio
 
-from trainmaster.serving.tensors import body_of, response_of
+from trainmaster_wire.inference.tensors import body_of, response_of
 from trainmaster_wire.inference.v2 import open_inference_pb2 as wire
 from trainmaster_wire.inference.v2 import open_inference_pb2_grpc
 
@@ -56,7 +57,7 @@ class Door(Protocol):
     async def ready(self) -> bool: ...
 
     async def ask(self, model: str, method: str, path: str, headers: Headers, body: bytes) -> Reply:
-        """`path` is below the address of the model: /infer, or /versions/3/ready."""
+        """`path` is below the address of the model, quoted as in an URL: /infer, or /versions/3/ready."""
 
 
 class Inference(open_inference_pb2_grpc.GRPCInferenceServiceServicer):
@@ -130,7 +131,8 @@ def make_server(door: Door, listen: str) -> grpc.aio.Server:
 
 
 def _version(version: str) -> str:
-    return f"/versions/{version}" if version else ""
+    """Quoted: it is any text of the caller."""
+    return f"/versions/{quote(version, safe='')}" if version else ""
 
 
 def _headers(context: Context) -> Headers:

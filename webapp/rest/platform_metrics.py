@@ -50,6 +50,7 @@ def of_platform() -> Iterator[Metric]:
     yield from _checkpoints()
     yield from _parts(now_ms())
     yield from _traffic()
+    yield from _ingest()
 
 
 def _cluster() -> Iterator[Metric]:
@@ -90,6 +91,10 @@ def _parts(now: int) -> Iterator[Metric]:
         took = round_.took_ms / SECOND_MS
         yield gauge("scheduler_round_seconds", "Duration of the last scheduling round.", value=took)
     yield counter("scheduler_rounds", "Finished scheduling rounds.", value=scheduling.rounds())
+    decisions = counter("scheduler_decisions", "Decisions of scheduling rounds by kind.", "kind")
+    for kind, count in scheduling.decisions().items():
+        decisions.add_metric((kind,), count)
+    yield decisions
     newest = pulse.last()
     if newest is not None:
         silence = (now - newest.at_ms) / SECOND_MS
@@ -123,6 +128,19 @@ def _traffic() -> Iterator[Metric]:
             requests.add_metric((line.protocol, line.route, outcome), count)
         seconds.add_metric((line.protocol, line.route), line.seconds)
     yield from (requests, seconds)
+
+
+def _ingest() -> Iterator[Metric]:
+    batches = counter(
+        "uplink_batches", "Batches that agents sent up, by what they carry.", "source", "outcome"
+    )
+    for label, count in traffic.tallies("uplink_batches").items():
+        batches.add_metric(label.split("|"), count)
+    sent = counter("uplink_bytes", "Bytes of these batches.", "source")
+    for source, count in traffic.tallies("uplink_bytes").items():
+        sent.add_metric((source,), count)
+    points = traffic.tallies("metric_points").get("", 0.0)
+    yield from (batches, sent, counter("metric_points", "Metric points that were kept.", value=points))
 
 
 def gauge(name: str, words: str, *labels: str, value: float | None = None) -> GaugeMetricFamily:

@@ -28,8 +28,16 @@ _CURVES = {
     "system/slot0/utilisation": "Utilisation of slot 0",
     "system/node0/gpu0/utilisation": "Utilisation of GPU 0, first node",
     "system/node0/slot0/utilisation": "Utilisation of slot 0, first node",
-    "system/gpu0/power_watts": "Power of GPU 0, W",
-    "system/node0/gpu0/power_watts": "Power of GPU 0, first node, W",
+    **{
+        f"system/{node}gpu0/{name}": f"{label} of GPU 0{where}"
+        for name, label in {
+            "sm_active": "SM activity", "tensor_active": "Tensor core activity",
+            "memory_bandwidth_used": "Memory bandwidth used",
+            "nvlink_received_bytes_per_second": "NVLink, bytes received a second",
+            "pcie_received_bytes_per_second": "PCIe, bytes received a second", "power_watts": "Power in W",
+        }.items()  # fmt: skip
+        for node, where in (("", ""), ("node0/", ", first node"))
+    },
     "system/host/cpu_utilisation": "CPU utilisation",
     "system/node0/host/cpu_utilisation": "CPU utilisation, first node",
 }

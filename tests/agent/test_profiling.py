@@ -177,7 +177,9 @@ def test_the_fields_of_a_dcgm_exporter_come_by_gpu(exporter: tuple[Answer, str])
     assert reader.read(0, "another") == OF_GPU_0  # by its number, where the exporter names no UUID
 
 
-@pytest.mark.parametrize(("text", "status"), [("no metrics {", "200 OK"), (ANSWER, "503 Service Unavailable")])
+@pytest.mark.parametrize(
+    ("text", "status"), [("no metrics {", "200 OK"), (ANSWER, "503 Service Unavailable")]
+)
 def test_an_exporter_that_fails_says_so_once_and_its_values_age(
     exporter: tuple[Answer, str], text: str, status: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -199,7 +201,7 @@ def test_an_exporter_that_fails_says_so_once_and_its_values_age(
 
 
 def test_an_exporter_that_is_not_there_leaves_the_values_out(caplog: pytest.LogCaptureFixture) -> None:
-    server = serve("127.0.0.1:0", "token", lambda: [])
+    server = serve("127.0.0.1:0", "token", list)
     server.shutdown()
     server.server_close()
     reader = DcgmExporter(server.url)

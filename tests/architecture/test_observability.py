@@ -29,9 +29,11 @@ def balanced(expression: str) -> bool:
 
 
 def refusal(rules: Path) -> str:
-    """Why Prometheus would not take these rules: by promtool where it is, by what a parser of YAML can tell elsewhere."""
+    """Why Prometheus would not take these rules: by promtool where it is, elsewhere by a parser of YAML."""
     if PROMTOOL is not None:
-        done = subprocess.run([PROMTOOL, "check", "rules", rules], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [PROMTOOL, "check", "rules", rules], capture_output=True, text=True, check=False
+        )
         return done.stdout + done.stderr if done.returncode else ""
     try:
         groups = yaml.safe_load(rules.read_text())["groups"]
@@ -63,7 +65,9 @@ def test_what_prometheus_would_refuse_is_found(
     assert refusal(rules)
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed: on Debian it is in the package prometheus")
+@pytest.mark.skipif(
+    PROMTOOL is None, reason="promtool is not installed: on Debian it is in the package prometheus"
+)
 def test_promtool_takes_the_configuration(tmp_path: Path) -> None:
     """With the token where the file says, which is a place of the machine of Prometheus."""
     for name in ("prometheus.yml", "rules.yml"):
@@ -87,7 +91,9 @@ def test_a_board_asks_for_metrics_that_exist(path: Path) -> None:
         assert balanced(expression), expression
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed: on Debian it is in the package prometheus")
+@pytest.mark.skipif(
+    PROMTOOL is None, reason="promtool is not installed: on Debian it is in the package prometheus"
+)
 @pytest.mark.parametrize("path", BOARDS, ids=lambda path: path.stem)
 def test_promtool_parses_what_a_board_asks(path: Path, tmp_path: Path) -> None:
     """As rules that record it, with Grafana's variables filled in."""

@@ -55,11 +55,16 @@ def main() -> None:
     flops_per_step = 2 * options.batch * options.width**2 * (3 * options.layers - 1)
     by_hand = flops_per_step * steps / seconds
     sdk = median(recorded, "flops_per_second")
+    counted = [
+        each["flops_per_second"] * each["step_seconds"] for each in recorded if "flops_per_second" in each
+    ]
     print(
         json.dumps(
             {
                 "measure": "mfu", "device": name, "torch": torch.__version__, "steps": steps,
                 "seconds": round(seconds, 2), "windows": len(recorded), "peak_flops_per_second": peak,
+                "by_hand_flops_per_step": flops_per_step,
+                "sdk_flops_per_step": statistics.median(counted) if counted else None,
                 "by_hand_flops_per_second": by_hand, "sdk_flops_per_second": sdk,
                 "by_hand_mfu": by_hand / peak if peak else None, "sdk_mfu": median(recorded, "mfu"),
                 "difference_percent": round(100 * (sdk / by_hand - 1), 3) if sdk else None,

@@ -140,7 +140,7 @@ def _new(change: Change) -> models.Alert:
 
 
 def _words(change: Change, *, new: bool = False) -> dict[str, Any]:
-    """The sentence with the newest numbers of what is wrong; the last one stays where there are none, or all is well."""
+    """The sentence with the newest numbers of what is wrong; where none are, the last one stays."""
     reading = change.reading
     if not new and (reading.value is None or not change.rule.condition.is_met(reading.value)):
         assert change.row is not None

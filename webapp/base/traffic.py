@@ -104,12 +104,15 @@ def totals() -> list[Line]:
     return list(found.values())
 
 
-def tallies(family: str) -> dict[str, float]:
-    """By label."""
+def tallies() -> defaultdict[str, dict[str, float]]:
+    """Family → label → count; a family that nobody has counted is empty."""
     COUNTER.flush()
     pairs: Any = _client().hgetall(TALLIES)
-    split = ((name.decode().split("|", 1), float(value)) for name, value in sorted(pairs.items()))
-    return {label: value for (of_family, label), value in split if of_family == family}
+    found: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for name, value in sorted(pairs.items()):
+        family, label = name.decode().split("|", 1)
+        found[family][label] = float(value)
+    return found
 
 
 @cache

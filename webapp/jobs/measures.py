@@ -86,7 +86,9 @@ class Ended:
 
 def running() -> list[RunningJob]:
     """Jobs that train; those that are being stopped are left out."""
-    rows = Job.objects.filter(state__in=(JobState.RUNNING, JobState.CHECKPOINTING), stop="none").order_by("id")
+    rows = Job.objects.filter(state__in=(JobState.RUNNING, JobState.CHECKPOINTING), stop="none").order_by(
+        "id"
+    )
     columns = ("id", "name", "team_id", "utilisation", "step", "progress_ms", "first_step", "first_step_ms")
     return [RunningJob(*row[:6], _steps_per_second(*row[4:])) for row in rows.values_list(*columns)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
@@ -50,7 +50,7 @@ def of_platform() -> Iterator[Metric]:
     yield from _checkpoints()
     yield from _parts(now_ms())
     yield from _traffic()
-    yield from _ingest()
+    yield from _tallied(traffic.tallies())
 
 
 def _cluster() -> Iterator[Metric]:
@@ -91,10 +91,6 @@ def _parts(now: int) -> Iterator[Metric]:
         took = round_.took_ms / SECOND_MS
         yield gauge("scheduler_round_seconds", "Duration of the last scheduling round.", value=took)
     yield counter("scheduler_rounds", "Finished scheduling rounds.", value=scheduling.rounds())
-    decisions = counter("scheduler_decisions", "Decisions of scheduling rounds by kind.", "kind")
-    for kind, count in scheduling.decisions().items():
-        decisions.add_metric((kind,), count)
-    yield decisions
     newest = pulse.last()
     if newest is not None:
         silence = (now - newest.at_ms) / SECOND_MS
@@ -130,17 +126,25 @@ def _traffic() -> Iterator[Metric]:
     yield from (requests, seconds)
 
 
-def _ingest() -> Iterator[Metric]:
+def _tallied(counts: Mapping[str, Mapping[str, float]]) -> Iterator[Metric]:
+    decisions = counter("scheduler_decisions", "Decisions of scheduling rounds by kind.", "kind")
+    for kind, count in counts[scheduling.DECISIONS].items():
+        decisions.add_metric((kind,), count)
     batches = counter(
         "uplink_batches", "Batches that agents sent up, by what they carry.", "source", "outcome"
     )
-    for label, count in traffic.tallies("uplink_batches").items():
+    for label, count in counts["uplink_batches"].items():
         batches.add_metric(label.split("|"), count)
     sent = counter("uplink_bytes", "Bytes of these batches.", "source")
-    for source, count in traffic.tallies("uplink_bytes").items():
+    for source, count in counts["uplink_bytes"].items():
         sent.add_metric((source,), count)
-    points = traffic.tallies("metric_points").get("", 0.0)
-    yield from (batches, sent, counter("metric_points", "Metric points that were kept.", value=points))
+    points = counts["metric_points"].get("", 0.0)
+    yield from (
+        decisions,
+        batches,
+        sent,
+        counter("metric_points", "Metric points that were kept.", value=points),
+    )
 
 
 def gauge(name: str, words: str, *labels: str, value: float | None = None) -> GaugeMetricFamily:

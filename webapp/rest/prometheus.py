@@ -78,7 +78,7 @@ class Metrics(APIView):
         if teams is not None:
             return _answer(generate_latest(Families(families)))
         whole = Families((*families, *platform_metrics.of_platform()))
-        return _answer(generate_latest(whole) + nodes.exposed().encode())
+        return _answer("".join([generate_latest(whole).decode(), *nodes.exposed()]).encode())
 
 
 def _answer(text: bytes) -> Response:

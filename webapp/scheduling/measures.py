@@ -9,10 +9,11 @@ from django.core.cache import cache
 
 from platform_core.scheduling.decisions import Plan
 from webapp.base import lease
-from webapp.base.traffic import COUNTER, tallies
+from webapp.base.traffic import COUNTER
 
 _LAST = "scheduling:last-round"
 _ROUNDS = "scheduling:rounds"
+DECISIONS = "decisions"  # tallied by kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +32,7 @@ def decided(plan: Plan) -> None:
     """Counts what a round decided, by kind: jobs to place, to wait and to stop, with the kind of stop."""
     counts = Counter({"place": len(plan.placements), "wait": len(plan.waits)})
     counts.update(stop.kind.value for stop in plan.stops)
-    COUNTER.tally("decisions", {kind: count for kind, count in counts.items() if count})
-
-
-def decisions() -> dict[str, int]:
-    """By kind, since the cache began."""
-    return {kind: round(count) for kind, count in tallies("decisions").items()}
+    COUNTER.tally(DECISIONS, {kind: count for kind, count in counts.items() if count})
 
 
 def last_round() -> LastRound | None:

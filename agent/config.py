@@ -83,6 +83,9 @@ class AgentConfig:
     notice_seconds: int  # how long it then has
     system_interval_seconds: int  # between two samples of the system series of an attempt; 0 takes none
     hang_floor_seconds: int  # the least silence of a job's ranks that counts as a hang; 0: none does
+    dcgm_exporter: str  # its address, whose profiling counters are read instead of NVML's; '' reads NVML's
+    metrics_listen: str  # HOST:PORT of this agent's /metrics; '' has none
+    metrics_token: str = field(repr=False)
     rejoin: bool
     log_format: str  # of the agent's own log: plain or json
     stop_jobs_on_leave: bool  # SIGTERM to the agent ends its jobs too; otherwise they go on without it
@@ -118,6 +121,11 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
     if cache_low > cache_high:
         raise ConfigError(
             f"cache_low is {cache_low}; it must not be above cache_high, which is {cache_high}."
+        )
+    metrics_listen, metrics_token = source.text("metrics_listen"), source.secret("metrics_token")
+    if metrics_listen and not metrics_token:
+        raise ConfigError(
+            "metrics_listen needs metrics_token: nobody reads the metrics of this node without it."
         )
     return AgentConfig(
         server=server,
@@ -157,6 +165,9 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         notice_seconds=source.number("notice_seconds", 120, 1, 86_400),
         system_interval_seconds=source.number("system_interval_seconds", 10, 0, 3600),
         hang_floor_seconds=source.number("hang_floor_seconds", 300, 0, 86_400),
+        dcgm_exporter=source.text("dcgm_exporter"),
+        metrics_listen=metrics_listen,
+        metrics_token=metrics_token,
         rejoin=source.switch("rejoin"),
         log_format=_log_format(source.text("log_format")),
         stop_jobs_on_leave=source.switch("stop_jobs_on_leave"),

@@ -138,6 +138,16 @@ EXIT_CONFIG = 2
 @click.option(
     "--stop-jobs-on-leave", is_flag=True, help="Stop the jobs of this node when the agent is stopped."
 )
+@click.option(
+    "--dcgm-exporter",
+    metavar="URL",
+    help="Read profiling counters of GPUs from this dcgm-exporter, as http://127.0.0.1:9400/metrics.",
+)
+@click.option(
+    "--metrics-listen",
+    metavar="HOST:PORT",
+    help="Serve /metrics of this agent there, for TRAINMASTER_AGENT_METRICS_TOKEN.",
+)
 @click.option("--log-format", metavar="plain|json", help="Form of log lines; plain by default.")
 @click.option("--verbose", is_flag=True, help="Log debug messages.")
 def agent(verbose: bool, **flags: object) -> None:

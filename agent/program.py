@@ -23,6 +23,7 @@ from agent.attempts.supervisor import Supervisor
 from agent.channel import open_channel, peer_credentials
 from agent.config import AgentConfig, ConfigError, Isolation, engine_environment, inherited_environment
 from agent.datasets import DatasetCache
+from agent.exposition import Snapshot, on_loop
 from agent.hashing import Hasher
 from agent.launchers.container import ContainerLauncher
 from agent.launchers.engine import Engine
@@ -36,6 +37,7 @@ from agent.probes.devices import Devices
 from agent.probes.gpus import Nvml
 from agent.probes.host_health import HostHealth
 from agent.probes.network import interface_of, link_bytes_per_second
+from agent.probes.profiling import DcgmExporter
 from agent.probes.slots import Slots, find_slots, usable_cpus, usable_memory
 from agent.probes.system import SystemSampler
 from agent.probes.telemetry import Probe
@@ -54,6 +56,7 @@ from agent.uplink.checkpoint_files import Pace, PartUploader
 from agent.uplink.push import Pusher
 from agent.work_folder import WorkFolders
 from platform_core.node.wanted import Launch
+from trainmaster.process_metrics import serve
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +105,8 @@ def _close_to_others(config: AgentConfig) -> None:
 
 
 async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Executor) -> None:
-    nvml = Nvml.open()
+    exporter = DcgmExporter(config.dcgm_exporter) if config.dcgm_exporter else None
+    nvml = Nvml.open(exporter)
     slots = find_slots(nvml, config.slots, config.gpu_type, config.island_slots, config.gpu_shares)
     shown, trusted = peer_credentials(config)
     credentials = NodeCredentials(config.data) if trusted is None else None
@@ -112,7 +116,7 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     lease = Lease(config.data / "lease", config.lost_after_seconds * LEASE_SHARE)
     indices = sorted({slots.gpu_of(slot.index) for slot in slots.slots})
     gpus = nvml.health(indices) if nvml and slots.are_gpus else None
-    devices = Devices(gpus, HostHealth(config.data), slots.gpu_of)
+    devices = Devices(gpus, HostHealth(config.data), exporter, slots.gpu_of)
     node = Node(config, slots, Probe(slots, nvml, config.data), versions, lease, credentials, devices)
     session = Session(config, channel, node)
     pusher = Pusher(channel, session.identity)
@@ -137,6 +141,7 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     mender, hasher = Mender(deployments.held), Hasher(channel, session.identity)
     node.attach(supervisor, deployments, port, activations, mender, hasher)
     await supervisor.adopt_all()
+    _expose(config, partial(_snapshot, config, slots, node, session, pusher))
     _tell(slots)
     sampler = SystemSampler(slots, nvml, config.data, config.log_cap_bytes)
     duties = (
@@ -175,6 +180,22 @@ async def _start(deployments: Deployments, config: AgentConfig, own: grpc.Server
     except OSError as error:
         await deployments.close()
         raise ConfigError(f"{error}. Choose another with --transfer-port, or 0 for a free one.") from error
+
+
+def _expose(config: AgentConfig, take: Callable[[], Snapshot]) -> None:
+    if not config.metrics_listen:
+        return
+    families = on_loop(take, asyncio.get_running_loop())
+    try:
+        log.info("metrics at %s", serve(config.metrics_listen, config.metrics_token, families).url)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"metrics_listen is {config.metrics_listen}: {error}.") from error
+
+
+def _snapshot(config: AgentConfig, slots: Slots, node: Node, session: Session, pusher: Pusher) -> Snapshot:
+    waiting = pusher.uploads_waiting_ms()
+    seen = node.telemetry(), node.observed()
+    return Snapshot(config.hostname, slots.gpu_type, session.is_connected, waiting, *seen)
 
 
 def _fetch_for(

@@ -98,6 +98,11 @@ class Session:
         """Who this node is; waits until it has joined."""
         return await asyncio.shield(self._joined)
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the gateway has welcomed this agent, and nothing has ended that since."""
+        return self._welcome.is_set()
+
     async def run(self) -> None:
         while True:
             rival = False  # whether another session ended this one

@@ -10,6 +10,7 @@ from typing import Any
 
 from agent.probes.gpu_health import GpuHealth
 from agent.probes.host_health import HostHealth
+from agent.probes.profiling import DcgmExporter
 from platform_core.node.description import Telemetry
 
 log = logging.getLogger(__name__)
@@ -21,10 +22,14 @@ class Devices:
     """Lives on the event loop; each probe has a thread of its own while it reads."""
 
     def __init__(
-        self, gpus: GpuHealth | None, host: HostHealth | None, gpu_of: Callable[[int], int] = int
+        self,
+        gpus: GpuHealth | None,
+        host: HostHealth | None,
+        exporter: DcgmExporter | None = None,
+        gpu_of: Callable[[int], int] = int,
     ) -> None:
         """`gpu_of`: the GPU of a slot."""
-        self._gpus, self._host, self._gpu_of = gpus, host, gpu_of
+        self._gpus, self._host, self._exporter, self._gpu_of = gpus, host, exporter, gpu_of
         self._of_gpus: Mapping[int, Mapping[str, float]] = {}
         self._of_host: Mapping[str, float] = {}
         self.clock_offset_ms = 0.0  # of the platform's clock
@@ -50,6 +55,8 @@ class Devices:
             duties.append(_repeat(self._gpus.read, GPUS_EVERY_SECONDS, self._keep_gpus))
         if self._host is not None:
             duties.append(_repeat(self._host.read, DISKS_EVERY_SECONDS, self._keep_host))
+        if self._exporter is not None:
+            duties.append(_repeat(self._exporter.fetch, GPUS_EVERY_SECONDS, lambda _: None))
         return duties
 
     def _keep_gpus(self, readings: Mapping[int, Mapping[str, float]]) -> None:

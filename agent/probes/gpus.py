@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 from agent.probes.gpu_health import GpuHealth
+from agent.probes.profiling import DcgmExporter, Gpm
 from platform_core.cluster.topology import numbered
 from platform_core.node.description import POWER, SlotDescription, SlotTelemetry
 
@@ -26,11 +27,13 @@ class Gpus:
 class Nvml:
     """NVML kept open. Every call may fail for one GPU (it fell off the bus) without harm to the others."""
 
-    def __init__(self, library: Any) -> None:
-        self._library = library
+    def __init__(self, library: Any, exporter: DcgmExporter | None = None) -> None:
+        """Profiling counters come from the exporter where one is given."""
+        self._library, self._exporter = library, exporter
+        self._gpm = Gpm(library)
 
     @classmethod
-    def open(cls) -> Nvml | None:
+    def open(cls, exporter: DcgmExporter | None = None) -> Nvml | None:
         """None on a machine without NVIDIA's driver."""
         try:
             import pynvml
@@ -39,7 +42,7 @@ class Nvml:
         except Exception as error:  # the library is absent or does not load, in a dozen ways
             log.debug("no NVML: %s", error)
             return None
-        return cls(pynvml)
+        return cls(pynvml, exporter)
 
     def health(self, indices: Iterable[int]) -> GpuHealth:
         return GpuHealth(self._library, indices)
@@ -95,6 +98,7 @@ class Nvml:
             nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
         )
         temperature = self._ask(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
+        watts = self._power_watts(index)
         return SlotTelemetry(
             index,
             utilisation=None if utilisation is None else utilisation.gpu / 100,
@@ -104,7 +108,7 @@ class Nvml:
             ecc_uncorrected=self._ecc(handle, uncorrected, nvml.NVML_VOLATILE_ECC),
             ecc_corrected_lifetime=self._ecc(handle, corrected, nvml.NVML_AGGREGATE_ECC),
             ecc_uncorrected_lifetime=self._ecc(handle, uncorrected, nvml.NVML_AGGREGATE_ECC),
-            readings={} if (watts := self._power_watts(index)) is None else {POWER: watts},
+            readings={**({} if watts is None else {POWER: watts}), **self.profile(index)},
         )
 
     def system_values(self, index: int) -> dict[str, float]:
@@ -113,10 +117,18 @@ class Nvml:
         values = {
             "utilisation": telemetry.utilisation,
             "memory_bytes": telemetry.memory_used_bytes,
-            "power_watts": self._power_watts(index),
             "temperature_celsius": telemetry.temperature_celsius,
+            **telemetry.readings,
         }
         return {name: value for name, value in values.items() if value is not None}
+
+    def profile(self, index: int) -> Mapping[str, float]:
+        """By the names of `platform_core.node.profiling`; empty where nothing counts them."""
+        if self._exporter is None:
+            return self._gpm.read(index)
+        handle = self._ask(self._library.nvmlDeviceGetHandleByIndex, index)
+        uuid = None if handle is None else self._ask(self._library.nvmlDeviceGetUUID, handle)
+        return self._exporter.read(index, _text(uuid or ""))
 
     def _power_watts(self, index: int) -> float | None:
         handle = self._ask(self._library.nvmlDeviceGetHandleByIndex, index)

@@ -30,7 +30,7 @@ from webapp.jobs.models import Attempt, Job, Member  # noqa: E402
 from webapp.nodes import liveness  # noqa: E402
 from webapp.nodes import measures as node_measures  # noqa: E402
 from webapp.nodes.models import Node, Slot  # noqa: E402
-from webapp.rest import platform_metrics  # noqa: E402
+from webapp.rest import job_metrics, platform_metrics  # noqa: E402
 from webapp.rest.prometheus import Families  # noqa: E402
 
 TEAMS = 20
@@ -49,7 +49,8 @@ def main(nodes: int, slots: int, jobs: int, times: int) -> None:
         "deployments": lambda: generate_latest(Families(list(deployments.metrics(None)))),
         "teams": lambda: generate_latest(Families(list(platform_metrics.of_teams(None)))),
         "platform": lambda: generate_latest(Families(list(platform_metrics.of_platform()))),
-        "nodes": node_measures.exposed,
+        "jobs": lambda: generate_latest(Families(list(job_metrics.of_jobs(None)))),
+        "nodes": lambda: "".join(node_measures.exposed()).encode(),
     }
     for name, part in parts.items():
         took, busy = timed(part, times)
@@ -148,6 +149,7 @@ def _run(jobs: int, nodes: int, now: int) -> None:
         Job(
             id=_job(number), team_id=f"team-{number % TEAMS}", user=alice, name=f"load-{number}", spec=spec,
             state="pending" if number % 10 == 0 else "running", submitted_ms=now, waiting_since_ms=now, started_ms=now,
+            utilisation=0.7, step=number,
             gpu_type=GPU, num_gpus=16, priority=50, attempt=1,
         )
         for number in range(jobs)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import grpc
+import httpx
 import pytest
 
 from tests.agent.conftest import AgentProcess
@@ -36,3 +39,24 @@ async def test_an_agent_whose_credential_is_refused_ends_with_the_remedy(
     await agent.start()
     assert await agent.ended() == 3
     assert "--rejoin --token TOKEN" in agent.log()
+
+
+async def test_an_agent_serves_its_own_metrics_to_those_who_have_the_token(
+    gateway: Gateway, agent: AgentProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINMASTER_AGENT_METRICS_TOKEN", "scrape-me")
+    await agent.start("--metrics-listen", "127.0.0.1:0")
+    await gateway.until(lambda: gateway.heartbeats)
+    [url] = re.findall(r"metrics at (\S+)", agent.log())
+    async with httpx.AsyncClient() as client:
+        answer = await client.get(url, headers={"Authorization": "Bearer scrape-me"})
+        refused = await client.get(url)
+    assert re.search(r'^trainmaster_agent_connected\{node="[^"]+"\} 1\.0$', answer.text, re.MULTILINE)
+    assert refused.status_code == 401
+    assert "scrape-me" not in agent.log()
+
+
+async def test_an_agent_without_a_token_for_its_metrics_does_not_start(agent: AgentProcess) -> None:
+    await agent.start("--metrics-listen", "127.0.0.1:0")
+    assert await agent.ended() == 2
+    assert "metrics_listen needs metrics_token" in agent.log()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+import time
 
 import pytest
 
 from agent.probes.gpus import Nvml, slug
+from agent.probes.profiling import LEAST_SECONDS
 from agent.probes.slots import find_slots
 
 pytestmark = pytest.mark.gpu
@@ -60,3 +62,23 @@ def test_memory_errors_are_those_of_nvidia_smi(nvml: Nvml) -> None:
             *(reading.ecc_corrected_lifetime, reading.ecc_uncorrected_lifetime),
         )
         assert ours == tuple(int(word) if word.isdigit() else None for word in row)
+
+
+def test_profiling_counters_see_a_gpu_that_multiplies_matrices(nvml: Nvml) -> None:
+    """Hopper and later; an earlier GPU has none, and says so by leaving them out."""
+    torch = pytest.importorskip("torch")
+    nvml.read(0)
+    one = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+    began = time.monotonic()
+    while time.monotonic() - began < 2 * LEAST_SECONDS:
+        for _ in range(20):
+            one @ one
+        torch.cuda.synchronize()
+    readings = nvml.read(0).readings
+    if torch.cuda.get_device_capability() < (9, 0):
+        assert "sm_active" not in readings
+        return
+    assert 0.5 < readings["sm_active"] <= 1
+    assert 0.3 < readings["tensor_active"] <= 1
+    assert 0 < readings["memory_bandwidth_used"] <= 1
+    assert readings["pcie_received_bytes_per_second"] >= 0

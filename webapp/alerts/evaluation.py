@@ -140,9 +140,9 @@ def _new(change: Change) -> models.Alert:
 
 
 def _words(change: Change, *, new: bool = False) -> dict[str, Any]:
-    """The sentence with the newest numbers; the last one stays where there are none."""
+    """The sentence with the newest numbers of what is wrong; where none are, the last one stays."""
     reading = change.reading
-    if reading.value is None and not new:
+    if not new and (reading.value is None or not change.rule.condition.is_met(reading.value)):
         assert change.row is not None
         return {"sentence": change.row.sentence}
     return {"sentence": change.rule.says(reading.name, reading.team, reading.value, reading.detail)}

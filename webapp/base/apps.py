@@ -8,10 +8,12 @@ class BaseConfig(AppConfig):
     def ready(self) -> None:
         from celery.signals import before_task_publish, task_postrun, task_prerun
 
-        from webapp.base import pulse, tracing
+        from webapp.base import pulse, tracing, traffic
 
         before_task_publish.connect(pulse.stamp, dispatch_uid="base.pulse.stamp")
         task_prerun.connect(pulse.beat, dispatch_uid="base.pulse.beat")
         before_task_publish.connect(tracing.stamp, dispatch_uid="base.tracing.stamp")
         task_prerun.connect(tracing.begin, dispatch_uid="base.tracing.begin")
         task_postrun.connect(tracing.end, dispatch_uid="base.tracing.end")
+        task_prerun.connect(traffic.TASKS.begin, dispatch_uid="base.traffic.begin")
+        task_postrun.connect(traffic.TASKS.end, dispatch_uid="base.traffic.end")

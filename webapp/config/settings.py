@@ -322,6 +322,9 @@ CACHES = {
 }
 # With it Prometheus reads /metrics; empty: no token is accepted.
 METRICS_TOKEN = secret("TRAINMASTER_METRICS_TOKEN", "")
+# HOST:PORT of the /metrics of the gateway's and the worker's own process; empty: none. They need the token.
+GATEWAY_METRICS_LISTEN = text("TRAINMASTER_GATEWAY_METRICS_LISTEN", "")
+WORKER_METRICS_LISTEN = text("TRAINMASTER_WORKER_METRICS_LISTEN", "")
 # The mail server: smtp://user:password@host:587, smtps:// for TLS from the start; empty: no mail is sent.
 MAIL_URL = secret("TRAINMASTER_MAIL_URL", "")
 REPORT_RECIPIENTS = words("TRAINMASTER_REPORT_RECIPIENTS", "")

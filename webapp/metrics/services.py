@@ -23,6 +23,7 @@ from platform_core.metrics.points import Places, merged, visible
 from platform_core.metrics.points import Points as Batch
 from platform_core.metrics.points import points as columns
 from webapp.base.identity import now_ms
+from webapp.base.traffic import COUNTER
 from webapp.metrics import codec, heads, segments
 from webapp.metrics.database import rows
 from webapp.metrics.heads import Heads
@@ -59,6 +60,7 @@ def append(
             return False
         if len(batch):
             _keep(subject, keys, batch, numbers)
+    COUNTER.tally("metric_points", {"": len(batch)})
     return True
 
 

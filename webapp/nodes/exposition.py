@@ -6,7 +6,7 @@ than everything else in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from platform_core.node.description import POWER, SlotTelemetry, Telemetry
@@ -21,6 +21,14 @@ class Family:
     words: str
     of_slot: Callable[[SlotTelemetry], float | None] | None = None
     of_node: Callable[[Telemetry], float] | None = None
+    of_xid: Callable[[SlotTelemetry], Mapping[str, float]] | None = None  # by number of the error
+
+
+def _xids(slot: SlotTelemetry) -> Mapping[str, float]:
+    prefix = "xid_"
+    return {
+        name.removeprefix(prefix): count for name, count in slot.readings.items() if name.startswith(prefix)
+    }
 
 
 FAMILIES = (
@@ -36,6 +44,7 @@ FAMILIES = (
     Family(
         "slot_ecc_uncorrected", "Uncorrected memory errors since then.", lambda slot: slot.ecc_uncorrected
     ),
+    Family("slot_xid_errors", "XID errors of a GPU in the last hour, by number.", of_xid=_xids),
     Family(
         "node_disk_free_bytes",
         "Free bytes of the data folder of a node.",
@@ -57,10 +66,18 @@ def _lines(family: Family, telemetry: Telemetry) -> Iterable[str]:
         for slot in telemetry.slots:
             if (value := family.of_slot(slot)) is not None:
                 yield f'trainmaster_{family.name}{{{_NODE_AND_TYPE},slot="{slot.index}"}} {value}\n'
+    elif family.of_xid is not None:
+        for slot in telemetry.slots:
+            of_slot = f'{_NODE_AND_TYPE},slot="{slot.index}"'
+            for number, count in family.of_xid(slot).items():
+                yield f'trainmaster_{family.name}{{{of_slot},xid="{number}"}} {count}\n'
 
 
-def put_together(nodes: Iterable[tuple[str, str, str]]) -> str:
-    """The families of these (hostname, GPU type, kept text), each in one piece as the format asks."""
+def put_together(nodes: Iterable[tuple[str, str, str]]) -> list[str]:
+    """The families of these (hostname, GPU type, kept text), one after the other as the format asks.
+
+    In pieces: each copy of the whole text, which has megabytes, would take longer than a database query.
+    """
     parts: list[list[str]] = [[head(family.name, family.words)] for family in FAMILIES]
     for hostname, gpu_type, text in nodes:
         named = f'node="{escaped(hostname)}"'
@@ -70,7 +87,7 @@ def put_together(nodes: Iterable[tuple[str, str, str]]) -> str:
             continue  # kept by a gateway of another version, until its next heartbeat
         for part, lines in zip(parts, of_families, strict=True):
             part.append(lines)
-    return "".join("".join(part) for part in parts)
+    return [piece for part in parts for piece in part]
 
 
 def escaped(text: str) -> str:

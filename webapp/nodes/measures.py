@@ -31,20 +31,20 @@ class NodeReading:
         return max((slot.readings.get(reading, 0.0) for slot in slots), default=0.0)
 
 
-def exposed() -> str:
-    """The families of every node and slot, in the text format of Prometheus."""
+def exposed() -> list[str]:
+    """The families of every node and slot, in the text format of Prometheus, in pieces."""
     rows = _heard()
     texts, lags = liveness.expositions([node_id for node_id, _, _ in rows]), liveness.uplink_lags()
-    lines = "".join(
+    lines = [
         f'trainmaster_uplink_lag_seconds{{node="{exposition.escaped(hostname)}"}} {lags[node_id] / SECOND_MS}\n'
         for node_id, hostname, _ in rows
         if node_id in lags
-    )
+    ]
     known = [
         (hostname, gpu_type, text) for (_, hostname, gpu_type), text in zip(rows, texts, strict=True) if text
     ]
     head = exposition.head("uplink_lag_seconds", "Age of what a node sent last, when it arrived.")
-    return exposition.put_together(known) + head + lines
+    return [*exposition.put_together(known), head, *lines]
 
 
 def _heard() -> list[tuple[str, str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
@@ -50,6 +50,7 @@ def of_platform() -> Iterator[Metric]:
     yield from _checkpoints()
     yield from _parts(now_ms())
     yield from _traffic()
+    yield from _tallied(traffic.tallies())
 
 
 def _cluster() -> Iterator[Metric]:
@@ -123,6 +124,27 @@ def _traffic() -> Iterator[Metric]:
             requests.add_metric((line.protocol, line.route, outcome), count)
         seconds.add_metric((line.protocol, line.route), line.seconds)
     yield from (requests, seconds)
+
+
+def _tallied(counts: Mapping[str, Mapping[str, float]]) -> Iterator[Metric]:
+    decisions = counter("scheduler_decisions", "Decisions of scheduling rounds by kind.", "kind")
+    for kind, count in counts[scheduling.DECISIONS].items():
+        decisions.add_metric((kind,), count)
+    batches = counter(
+        "uplink_batches", "Batches that agents sent up, by what they carry.", "source", "outcome"
+    )
+    for label, count in counts["uplink_batches"].items():
+        batches.add_metric(label.split("|"), count)
+    sent = counter("uplink_bytes", "Bytes of these batches.", "source")
+    for source, count in counts["uplink_bytes"].items():
+        sent.add_metric((source,), count)
+    points = counts["metric_points"].get("", 0.0)
+    yield from (
+        decisions,
+        batches,
+        sent,
+        counter("metric_points", "Metric points that were kept.", value=points),
+    )
 
 
 def gauge(name: str, words: str, *labels: str, value: float | None = None) -> GaugeMetricFamily:

@@ -24,6 +24,7 @@ from webapp.accounts.queries import actor_of
 from webapp.deployments import queries as deployments
 from webapp.nodes import measures as nodes
 from webapp.rest import platform_metrics
+from webapp.rest.job_metrics import of_jobs
 
 SCRAPER = "scraper"
 
@@ -73,11 +74,11 @@ class Metrics(APIView):
 
     def get(self, request: Request) -> Response:
         teams = None if request.auth == SCRAPER else actor_of(request).sees
-        families = (*deployments.metrics(teams), *platform_metrics.of_teams(teams))
+        families = (*deployments.metrics(teams), *platform_metrics.of_teams(teams), *of_jobs(teams))
         if teams is not None:
             return _answer(generate_latest(Families(families)))
         whole = Families((*families, *platform_metrics.of_platform()))
-        return _answer(generate_latest(whole) + nodes.exposed().encode())
+        return _answer("".join([generate_latest(whole).decode(), *nodes.exposed()]).encode())
 
 
 def _answer(text: bytes) -> Response:

@@ -24,6 +24,7 @@ from platform_core.node.observed import (
     StacksObserved,
     StartPhase,
 )
+from platform_core.node.profiling import NAMES as PROFILING
 from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2
 from trainmaster_wire.conversion import from_wire
 
@@ -43,6 +44,7 @@ MAX_ROWS = 10_000  # of one kind in one message
 MAX_PHASES = 20  # of the start of an attempt on one node
 MAX_CELSIUS = 1_000.0
 MAX_MS = 253_402_300_799_000  # the end of the year 9999: no calendar goes on
+KNOWN_READINGS = {*READINGS, *PROFILING, POWER}
 # What reading something that a node or a script wrote may raise.
 UNREADABLE = (
     TrainmasterError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError,
@@ -218,7 +220,7 @@ def _readings(readings: Mapping[str, float]) -> Mapping[str, float]:
     return {
         name: max(0.0, min(float(value), float(MAX_BIGINT)))
         for name, value in sorted(readings.items())
-        if (name in READINGS or name == POWER) and math.isfinite(value)
+        if name in KNOWN_READINGS and math.isfinite(value)
     }
 
 

@@ -4,16 +4,20 @@ import asyncio
 import contextlib
 import logging
 import signal
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import grpc
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from redis.exceptions import RedisError
 
 from trainmaster_wire.agent.v1 import session_pb2_grpc, uplink_pb2_grpc
 from webapp.alerts import services as alerts
+from webapp.base.exposition import expose
 from webapp.rpc.database import in_database
 from webapp.rpc.enrolment import add_enrolment
 from webapp.rpc.revisions import Watcher
@@ -43,6 +47,7 @@ async def _serve() -> None:
     server = make_server(watcher)
     _bind(server)
     await server.start()
+    expose("TRAINMASTER_GATEWAY_METRICS_LISTEN", settings.GATEWAY_METRICS_LISTEN, partial(_families, watcher))
     log.info(
         "gateway listens on %s (TLS %s)", settings.GATEWAY_LISTEN, "on" if settings.GATEWAY_TLS else "off"
     )
@@ -57,6 +62,11 @@ async def _serve() -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await task
     await server.stop(grace=1)  # agents reconnect by themselves
+
+
+def _families(watcher: Watcher) -> Iterator[Metric]:
+    sessions = "Agents with a session at this gateway."
+    yield GaugeMetricFamily("trainmaster_gateway_sessions", sessions, value=watcher.sessions)
 
 
 async def _stand_in() -> None:

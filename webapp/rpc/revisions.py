@@ -40,6 +40,10 @@ class Watcher:
         older.replaced.set()
         return True
 
+    @property
+    def sessions(self) -> int:
+        return len(self._watches)
+
     def end(self, node_id: str, watch: Watch) -> None:
         if self._watches.get(node_id) is watch:
             del self._watches[node_id]

@@ -16,6 +16,7 @@ from trainmaster.store import shown
 from trainmaster.store.address import parse, url_of
 from trainmaster_wire.agent.v1 import uplink_pb2, uplink_pb2_grpc
 from webapp.artifacts import queries as artifacts
+from webapp.base.traffic import COUNTER
 from webapp.checkpoints import services as checkpoints
 from webapp.experiments import services as experiments
 from webapp.jobs import logs
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_SOURCES = {number: name.lower() for name, number in uplink_pb2.Batch.Source.items()}
 _UPLOADS = ("checkpoint", "artifact")  # folders of the store in which agents write
 
 
@@ -47,7 +49,11 @@ class UplinkServicer(uplink_pb2_grpc.UplinkServicer):
 
 def _receive(credential: str, batch: uplink_pb2.Batch) -> uplink_pb2.Ack:
     """A credential that has been revoked since the stream began brings nothing more."""
-    return _take(clusters.authenticate(credential), batch)
+    ack = _take(clusters.authenticate(credential), batch)
+    source = _SOURCES.get(batch.source, "unknown")
+    COUNTER.tally("uplink_batches", {f"{source}|{'refused' if ack.error else 'kept'}": 1})
+    COUNTER.tally("uplink_bytes", {source: len(batch.data)})
+    return ack
 
 
 def _take(node_id: str, batch: uplink_pb2.Batch) -> uplink_pb2.Ack:

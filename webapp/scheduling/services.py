@@ -63,6 +63,7 @@ def _round(leadership: Leadership) -> None:
     with fence():  # first: whatever is applied can be explained
         rounds.keep(known, decided, leadership.fencing, took_ms)
     apply(decided, leadership)
+    measures.decided(decided)
     if decided.node_reservations:
         with fence():
             jobs.reserve_nodes(decided.node_reservations)

@@ -37,9 +37,11 @@ def proves(code: str, clock: Clock, bad: Callable[[int], object], good: Callable
     assert alert.state == "firing", alert.state
     assert alert.sentence
     assert "{" not in alert.sentence
+    wrong = alert.sentence
     clock.passes(MINUTE_MS, good)
     clock.passes(rule.condition.clear_ms, good)
     assert state(code) == "resolved"
+    assert Alert.objects.get(rule=code).sentence == wrong, "what was wrong, not what is well now"
     PROVEN.add(code)
 
 

@@ -20,7 +20,7 @@ def read(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
 
 def test_every_sample_has_the_labels_of_its_node() -> None:
     kept = exposition.kept(Telemetry(7, 8, SLOTS))
-    found = read(exposition.put_together([("gpu-1", "h100", kept), ('a"b\\', "a100", kept)]))
+    found = read("".join(exposition.put_together([("gpu-1", "h100", kept), ('a"b\\', "a100", kept)])))
     slot = (("gpu_type", "h100"), ("node", "gpu-1"), ("slot", "0"))
     assert found["trainmaster_slot_utilisation_ratio", slot] == 0.5
     assert found["trainmaster_slot_power_watts", slot] == 300.5
@@ -32,11 +32,11 @@ def test_every_sample_has_the_labels_of_its_node() -> None:
 
 def test_each_family_is_in_one_piece_below_its_description() -> None:
     kept = exposition.kept(Telemetry(7, 8, SLOTS))
-    text = exposition.put_together([("a", "x", kept), ("b", "x", kept)])
+    text = "".join(exposition.put_together([("a", "x", kept), ("b", "x", kept)]))
     names = [line.split("{")[0] for line in text.splitlines() if not line.startswith("#")]
     assert names == sorted(names, key=names.index)
     assert text.count("# TYPE") == len(exposition.FAMILIES)
 
 
 def test_what_another_version_has_kept_is_left_out_until_its_next_heartbeat() -> None:
-    assert read(exposition.put_together([("a", "x", "trainmaster_old{} 1\n")])) == {}
+    assert read("".join(exposition.put_together([("a", "x", "trainmaster_old{} 1\n")]))) == {}

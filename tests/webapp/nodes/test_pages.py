@@ -27,7 +27,11 @@ def busy(cast: Cast, node: Join, vision: Team) -> Node:
     one = node("node-1", slots=2)
     services.assign_slots({"att-1": [(one.id, [0])]})
     quotas.open_entries([Holding("att-1", "job-secret", one.id, "vision", cast.owner.pk, "cpu", 1)], at_ms=0)
-    slots = (SlotTelemetry(0, 0.9, temperature_celsius=61.4, **ECC), SlotTelemetry(1, 0.1))
+    profiled = {"sm_active": 0.93, "tensor_active": 0.71, "pcie_sent_bytes_per_second": 2.5 * 2**30}
+    slots = (
+        SlotTelemetry(0, 0.9, temperature_celsius=61.4, **ECC, readings=profiled),
+        SlotTelemetry(1, 0.1),
+    )
     asyncio.run(services.heartbeat(one.id, Telemetry(5 * 2**30, 2**30, slots)))
     return one
 
@@ -56,6 +60,7 @@ def test_the_numbers_of_the_hardware_are_on_the_page(busy: Node, cast: Cast, bro
     page = browser(cast.member).get(f"/nodes/{busy.id}/").content.decode()
     assert "90 %" in page
     assert "61 °C" in page
+    assert "SMs 93 % · tensor cores 71 % · PCIe 2.5 GiB/s" in page
     assert "5 GiB" in page
     assert "1 uncorrected, 2 corrected" in page
     assert "since the driver was loaded; in its lifetime 4 uncorrected, 900 corrected" in page

@@ -6,7 +6,7 @@ from typing import Any
 
 from platform_core.cluster.health import NodeState
 from platform_core.node.description import SlotTelemetry, Telemetry
-from platform_core.units import format_bytes, plural
+from platform_core.units import MIB, format_bytes, plural
 from webapp.accounts.permissions import Actor
 from webapp.jobs import occupancy
 from webapp.nodes.models import Node
@@ -21,6 +21,15 @@ VERSIONS = {
     "cuda": "CUDA of PyTorch",
     "nccl": "NCCL",
     "driver": "GPU driver",
+}
+PROFILE_SHARES = {
+    "sm_active": "SMs",
+    "tensor_active": "tensor cores",
+    "memory_bandwidth_used": "memory bandwidth",
+}
+PROFILE_RATES = {
+    "NVLink": ("nvlink_received_bytes_per_second", "nvlink_sent_bytes_per_second"),
+    "PCIe": ("pcie_received_bytes_per_second", "pcie_sent_bytes_per_second"),
 }
 SILENT = Telemetry(disk_free_bytes=0, memory_used_bytes=0)
 
@@ -38,6 +47,7 @@ def slot_rows(actor: Actor, seen: occupancy.Seen, node: Node) -> list[dict[str, 
                 "out_of_service": slot.out_of_service,
                 "job": occupancy.job_of_attempt(actor, seen, slot.attempt_id) if slot.attempt_id else None,
                 "utilisation": None if now.utilisation is None else 100 * now.utilisation,
+                "profile": profile(now.readings),
                 "memory_used": now.memory_used_bytes,
                 "memory_total": slot.memory_bytes,
                 "temperature": None if now.temperature_celsius is None else round(now.temperature_celsius),
@@ -45,6 +55,16 @@ def slot_rows(actor: Actor, seen: occupancy.Seen, node: Node) -> list[dict[str, 
             }
         )
     return lines
+
+
+def profile(readings: Mapping[str, float]) -> str:
+    """ "SMs 93 % · tensor cores 71 % · memory bandwidth 45 % · PCIe 2.1 GiB/s"; empty without profiling counters."""
+    shares = (
+        f"{label} {100 * readings[name]:.0f} %" for name, label in PROFILE_SHARES.items() if name in readings
+    )
+    rates = {label: sum(readings.get(name, 0.0) for name in names) for label, names in PROFILE_RATES.items()}
+    moved = (f"{label} {format_bytes(round(rate))}/s" for label, rate in rates.items() if rate >= MIB)
+    return " · ".join((*shares, *moved))
 
 
 def headline(nodes: Sequence[Mapping[str, Any]]) -> str:

@@ -17,6 +17,14 @@ from webapp.pages.figures import Figure
 MOST_RANKS = 64  # in the table, the slowest first
 _PARTS = ("compute", "communication", "data", "checkpoint", "evaluation")
 _WIDTH = 1000
+_OF_GPU = {
+    "sm_active": "SM activity",
+    "tensor_active": "Tensor core activity",
+    "memory_bandwidth_used": "Memory bandwidth used",
+    "nvlink_received_bytes_per_second": "NVLink bytes received a second",
+    "pcie_received_bytes_per_second": "PCIe bytes received a second",
+    "power_watts": "Power in W",
+}
 _CURVES = {
     "ranks/0/step_seconds": "Step time of rank 0, s",
     "ranks/0/mfu": "MFU of rank 0",
@@ -28,8 +36,8 @@ _CURVES = {
     "system/slot0/utilisation": "Utilisation of slot 0",
     "system/node0/gpu0/utilisation": "Utilisation of GPU 0, first node",
     "system/node0/slot0/utilisation": "Utilisation of slot 0, first node",
-    "system/gpu0/power_watts": "Power of GPU 0, W",
-    "system/node0/gpu0/power_watts": "Power of GPU 0, first node, W",
+    **{f"system/gpu0/{name}": f"{words} of GPU 0" for name, words in _OF_GPU.items()},
+    **{f"system/node0/gpu0/{name}": f"{words} of GPU 0, first node" for name, words in _OF_GPU.items()},
     "system/host/cpu_utilisation": "CPU utilisation",
     "system/node0/host/cpu_utilisation": "CPU utilisation, first node",
 }

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from platform_core.parallelism.model_shape import ModelShape, gpt
-from tests.core.parallelism.shapes import GPT_3, LLAMA_8B, MIXTRAL
+from tests.core.parallelism.shapes import GPT_3, LATENT, LLAMA_8B, MIXTRAL
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,6 @@ def test_a_step_without_recomputation_has_three_forward_passes() -> None:
     """72 B L s h^2 (1 + s/(6 h) + V/(12 h L)) (Korthikanti et al. 2022, equation 7)."""
     s, layers, h, v = GPT_3.sequence, GPT_3.layers, GPT_3.hidden, GPT_3.vocabulary
     assert GPT_3.flops() == 72 * layers * s * h**2 * (1 + Fraction(s, 6 * h) + Fraction(v, 12 * h * layers))
-
-
-LATENT = ModelShape(
-    layers=4, hidden=1_024, heads=8, sequence=512, vocabulary=8_192, head_width=96, gated=True, biases=False,
-    learned_positions=False, kv_rank=128, query_rank=256, rope_width=32, value_width=64, experts=16,
-    experts_per_token=2, ffn=256, shared_ffn=512, dense_layers=1, dense_ffn=3_072,
-)  # fmt: skip
 
 
 def test_latent_attention_has_the_parameters_and_flops_of_its_matrices() -> None:

@@ -18,7 +18,6 @@ from webapp.base.identity import now_ms
 from webapp.experiments import efficiency
 from webapp.experiments.models import Prediction, Run
 from webapp.jobs import queries as jobs
-from webapp.jobs.layouts import in_rank_order
 from webapp.nodes import queries as nodes
 from webapp.quotas import queries as quotas
 
@@ -110,7 +109,9 @@ def _compare(run: Run, ranks: tuple[Rank, ...], now: int) -> bool:
 def _place(job_id: str, gpu_type: str) -> Cluster | None:
     """Of all its attempts that made a step; None where they had different places, which one mean cannot tell apart."""
     places = {
-        nodes.cluster_at(gpu_type, [(member.node, len(member.slots)) for member in in_rank_order(attempt)])
+        nodes.cluster_at(
+            gpu_type, [(member.node, len(member.slots)) for member in jobs.in_rank_order(attempt)]
+        )
         for attempt in jobs.attempts(job_id)
         if attempt.first_step_ms is not None
     }

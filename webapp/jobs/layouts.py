@@ -7,7 +7,7 @@ from platform_core.jobs.parallel import Parallel, title_of
 from platform_core.jobs.rank_groups import NodeGroups, node_groups
 from platform_core.jobs.states import TERMINAL
 from webapp.jobs import queries
-from webapp.jobs.models import Attempt, Job, Member
+from webapp.jobs.models import Attempt, Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,6 @@ def shown_attempt(job: Job) -> Attempt | None:
     return None if ended and job.state not in TERMINAL else newest
 
 
-def in_rank_order(attempt: Attempt) -> list[Member]:
-    return sorted(attempt.members.all(), key=lambda member: member.rank)
-
-
 def title(job: Job, attempt: Attempt | None) -> str:
     """An elastic job has as many copies of the model as its attempt has slots for. '' without a layout."""
     held = sum(len(member.slots) for member in attempt.members.all()) if attempt is not None else 0
@@ -49,7 +45,7 @@ def of_job(job: Job, attempt: Attempt | None) -> LaidOut | None:
     parallel: Parallel = load_fields(Parallel, job.spec.get("parallel") or {})
     if not parallel.is_given:
         return None
-    members = in_rank_order(attempt) if attempt is not None else []
+    members = queries.in_rank_order(attempt) if attempt is not None else []
     groups = node_groups(parallel, [len(member.slots) for member in members])
     names = tuple(name for name, _ in groups[0].coordinates) if groups else ()
     nodes = tuple(

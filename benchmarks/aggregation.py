@@ -157,7 +157,7 @@ def _hosts(workers: int, mbit: int) -> list[network.Host]:
 @click.option("--straggler", default=3.0, show_default=True, help="How many times slower the last worker is.")
 @click.option("--mbit", default=200, show_default=True, help="Of each link, where namespaces are allowed.")
 @click.option(
-    "--minutes", default=5.0, show_default=True, help="Of all ways; one that takes too long is given up."
+    "--minutes", default=10.0, show_default=True, help="Of all ways; one that takes too long is given up."
 )
 @click.option("--only", default="", help="Ways whose names contain this.")
 @click.option("--figure", type=click.Path(dir_okay=False, path_type=Path), help="Draws an SVG.")
@@ -219,7 +219,7 @@ def main(
 def _horovod() -> str:
     if importlib.util.find_spec("horovod") is not None:
         return "installed: examples/horovod beside examples/ddp compares them on one job"
-    return "not compared: PyPI has its source only, which needs CMake and a C++ build; no wheel installs"
+    return "not compared: PyPI has no wheel, and its source is C++14, which PyTorch's headers refuse"
 
 
 if __name__ == "__main__":

@@ -50,6 +50,11 @@ class RankTraffic(NamedTuple):
     pipeline: int
     data: int
 
+    def between_nodes(self, slots_each: int, tensor: int) -> RankTraffic:
+        """Of two neighbouring nodes: each GPU has a neighbour in the next stage, and of a data group one GPU of each
+        node sends to the next node."""
+        return RankTraffic(self.pipeline * slots_each, self.data * tensor)
+
 
 # Where nobody knows the model: data groups send while the backward pass goes on, and a stage waits for its neighbour.
 UNKNOWN_TRAFFIC = RankTraffic(1, 0)

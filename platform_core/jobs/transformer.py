@@ -6,8 +6,10 @@ starts, and compares what it measures with what the planner predicted.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 from platform_core.jobs.fields import Group, described
 from platform_core.jobs.kinds import choice, scaled, truth, whole
@@ -70,6 +72,29 @@ class ModelNumbers:
     shared_ffn: int = described(
         whole(0, 10**7), "Shared expert width", "That every token passes.", Group.SHAPE, default=0
     )
+    dense_layers: int = described(
+        whole(0, 10_000), "Dense layers", "The first ones of a mixture, without experts.", Group.SHAPE, default=0
+    )  # fmt: skip
+    dense_ffn: int = described(
+        whole(0, 10**7), "MLP width of dense layers", "0: four times hidden.", Group.SHAPE, default=0
+    )
+    kv_rank: int = described(
+        whole(0, 10**6), "Key-value rank", "Of multi-head latent attention; 0: it has none.", Group.SHAPE, default=0
+    )  # fmt: skip
+    query_rank: int = described(
+        whole(0, 10**6), "Query rank", "Of latent attention; 0: queries come from the hidden state.", Group.SHAPE,
+        default=0,
+    )  # fmt: skip
+    rope_width: int = described(
+        whole(0, 10**5), "Rotary width", "Of a head, the part that latent attention rotates.", Group.SHAPE, default=0
+    )  # fmt: skip
+    value_width: int = described(
+        whole(0, 10**5), "Value width", "Of one head. 0: head width.", Group.SHAPE, default=0
+    )
+    other_parameters: int = described(
+        whole(0, 10**9), "Other parameters", "Of a layer: norms and biases that the fields above leave out.",
+        Group.SHAPE, default=0,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +141,53 @@ NONE = Transformer()
 _NEEDED = ("layers", "hidden", "heads", "sequence", "global_batch")
 
 
+class Decoder(Protocol):
+    """What `inconsistencies` looks at."""
+
+    @property
+    def layers(self) -> int: ...
+    @property
+    def heads(self) -> int: ...
+    @property
+    def kv_heads(self) -> int: ...
+    @property
+    def head_width(self) -> int: ...
+    @property
+    def experts(self) -> int: ...
+    @property
+    def dense_layers(self) -> int: ...
+    @property
+    def kv_rank(self) -> int: ...
+    @property
+    def query_rank(self) -> int: ...
+    @property
+    def rope_width(self) -> int: ...
+
+
+def inconsistencies(model: Decoder) -> Iterator[tuple[str, str]]:
+    """Fields of dense layers and of latent attention that contradict each other, each with a clause."""
+    if model.dense_layers and not model.experts:
+        yield "dense_layers", f"is {model.dense_layers}; only a mixture of experts has layers without them"
+    elif model.dense_layers and model.dense_layers >= model.layers:
+        yield (
+            "dense_layers",
+            f"is {model.dense_layers} of {model.layers} layers, which leaves none for the experts",
+        )
+    if not model.kv_rank:
+        if model.query_rank or model.rope_width:
+            yield "kv_rank", "is missing; query_rank and rope_width belong to latent attention, which has one"
+        return
+    if not model.head_width:
+        yield "head_width", "is missing; latent attention needs it: the rotary part of a head and the rest"
+    elif model.rope_width >= model.head_width:
+        yield "rope_width", f"is {model.rope_width}, which leaves nothing of a head of {model.head_width}"
+    if model.kv_heads not in (0, model.heads):
+        yield (
+            "kv_heads",
+            f"is {model.kv_heads}; in latent attention all {model.heads} heads have keys of their own",
+        )
+
+
 def check(read: Reader, num_gpus: int, parallel: Parallel, transformer: Transformer) -> None:
     """Whole or absent; the batch divides over the data ranks."""
     if not transformer.is_given:
@@ -134,6 +206,8 @@ def check(read: Reader, num_gpus: int, parallel: Parallel, transformer: Transfor
     if transformer.experts and not 1 <= transformer.experts_per_token <= transformer.experts:
         passed = f"is {transformer.experts_per_token}; a token passes 1 to {transformer.experts} experts"
         read.say("transformer.experts_per_token", passed)
+    for name, sentence in inconsistencies(transformer):
+        read.say(f"transformer.{name}", sentence)
     if num_gpus % parallel.copy:
         return  # the layout says so
     ranks = num_gpus // parallel.copy * parallel.fsdp

@@ -7,6 +7,7 @@ Ring algorithms (Thakur, Rabenseifner and Gropp 2005; NCCL): an all-reduce of n 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from platform_core.parallelism.hardware import Cluster
 
@@ -41,10 +42,22 @@ def link(cluster: Cluster, group: Group) -> Link:
     island = Link(cluster.local_rate * NVLINK_SHARE, NVLINK_LATENCY)
     if group.ranks <= local or cluster.gpus <= cluster.joined:
         return island
-    nodes = -(-group.ranks * group.stride // cluster.gpus_per_node)
-    thin = cluster.oversubscription if cluster.leaf and nodes > cluster.leaf else 1.0
+    thin = cluster.oversubscription if leaves_rack(cluster, group) else 1.0
     rate = cluster.network_share * local * NETWORK_SHARE / thin
     return Link(min(rate, island.rate), NETWORK_LATENCY)
+
+
+@lru_cache(maxsize=4_096)
+def leaves_rack(cluster: Cluster, group: Group) -> bool:
+    """Whether some group of this kind has ranks in two racks: of `ranks` x `stride` GPUs that follow each other, those
+    a `stride` apart are one group."""
+    span = -(-group.ranks * group.stride // cluster.gpus_per_node)
+    if not cluster.racks:
+        return 0 < cluster.leaf < span
+    step = max(1, group.stride // cluster.gpus_per_node)
+    starts = (first + at for first in range(0, cluster.nodes, span) for at in range(step))
+    blocks = ((at, min(cluster.nodes, at // span * span + span)) for at in starts)
+    return any(len(set(cluster.racks[at:end:step])) > 1 for at, end in blocks)
 
 
 def ring_all_reduce(count: float, ranks: int, rate: float, latency: float) -> float:
@@ -78,7 +91,7 @@ def all_to_all(cluster: Cluster, group: Group, count: float) -> float:
     return CALL + max(near, far) + group.ranks * NVLINK_LATENCY
 
 
-def send(cluster: Cluster, stride: int, count: float) -> float:
+def send(cluster: Cluster, pipeline: Group, count: float) -> float:
     """Between neighbours of a pipeline, both directions at once."""
-    path = link(cluster, Group(2, stride))
+    path = link(cluster, pipeline)
     return CALL + count / path.rate + path.latency

@@ -65,7 +65,8 @@ def gpu_of(name: str) -> Gpu:
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """`network_rate`: bytes/s that a node sends in one direction. Nodes of one `leaf` reach each other at that
-    rate; beyond, they have 1 / `oversubscription` of it. `island`: GPUs that NVLink joins."""
+    rate; beyond, they have 1 / `oversubscription` of it. `island`: GPUs that NVLink joins. `racks`: of a known place,
+    the leaf of each node in order of rank."""
 
     gpu: Gpu
     nodes: int
@@ -74,12 +75,15 @@ class Cluster:
     island: int = 0  # 0: the node
     leaf: int = 0  # nodes; 0: all of them
     oversubscription: float = 1.0
+    racks: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.nodes < 1 or self.gpus_per_node < 1:
             raise ValueError(f"a cluster of {self.nodes} nodes with {self.gpus_per_node} GPUs each has none")
         if self.network_rate <= 0 or self.oversubscription < 1:
             raise ValueError("network_rate must be positive and oversubscription at least 1")
+        if self.racks and len(self.racks) != self.nodes:
+            raise ValueError(f"{len(self.racks)} racks are named for {self.nodes} nodes; name one for each")
 
     @property
     def gpus(self) -> int:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from typing import Protocol
 
-from platform_core.cluster.snapshot import PlaceStep
 from platform_core.jobs.definition import JobSpec
 from platform_core.jobs.parallel import Parallel
 from platform_core.jobs.transformer import Transformer
@@ -31,21 +29,26 @@ class Estimate:
     remedy: str = ""
 
 
-def shape_of_job(spec: JobSpec) -> ModelShape | None:
+class Training(Protocol):
+    """What of a job file the planner looks at."""
+
+    @property
+    def transformer(self) -> Transformer: ...
+    @property
+    def parallel(self) -> Parallel: ...
+    @property
+    def num_gpus(self) -> int: ...
+
+
+def shape_of_job(spec: Training) -> ModelShape | None:
     """None where the job file has no `transformer`."""
-    return _shape(spec.transformer)
-
-
-def _shape(asked: Transformer) -> ModelShape | None:
+    asked = spec.transformer
     return shape_of(asked, asked.sequence) if asked.is_given and asked.sequence else None
 
 
-def layout_of(spec: JobSpec, gpus: int) -> Layout | None:
+def layout_of(spec: Training, gpus: int) -> Layout | None:
     """Of `parallel`, with so many GPUs; None where the script decides, which is on more than one GPU without it."""
-    return _layout(spec.parallel, spec.transformer, gpus)
-
-
-def _layout(parallel: Parallel, asked: Transformer, gpus: int) -> Layout | None:
+    parallel, asked = spec.parallel, spec.transformer
     if not parallel.is_given and gpus > 1:
         return None
     copies = max(1, gpus // parallel.copy)
@@ -64,16 +67,10 @@ def _layout(parallel: Parallel, asked: Transformer, gpus: int) -> Layout | None:
     )
 
 
-def predict(spec: JobSpec, gpus: int, cluster: Cluster) -> Plan | None:
+def predict(spec: Training, gpus: int, cluster: Cluster) -> Plan | None:
     """Uncalibrated, as it is compared with what is measured; None where nothing can be said."""
-    return _predict(spec.transformer, spec.parallel, gpus, cluster)
-
-
-def _predict(asked: Transformer, parallel: Parallel, gpus: int, cluster: Cluster) -> Plan | None:
-    shape, layout = _shape(asked), _layout(parallel, asked, gpus)
-    if shape is None or layout is None:
-        return None
-    if refusals(shape, layout, cluster, asked.global_batch):
+    shape, layout, asked = shape_of_job(spec), layout_of(spec, gpus), spec.transformer
+    if shape is None or layout is None or refusals(shape, layout, cluster, asked.global_batch):
         return None
     return plan_of(shape, layout, cluster, recipe_of(asked), asked.global_batch, Calibration())
 
@@ -143,54 +140,3 @@ def _more(spec: JobSpec, shape: ModelShape, cluster: Cluster) -> str:
                 return f"{plural(gpus, 'GPU')} would do, with {title(answer.plans[0].layout)}"
         gpus *= 2
     return ""
-
-
-MOST_SPREAD = 4  # times the fewest nodes
-
-
-def place_steps(spec: JobSpec, node: Cluster) -> tuple[PlaceStep, ...]:
-    """What a step takes on as few nodes as hold the job, on more of them and in more racks; the fastest first.
-
-    Empty where the job file does not say what the planner needs. A part of a node has the same part of its network,
-    because the others there need theirs. `node` has the oversubscription of the network beyond a rack.
-    """
-    if not spec.transformer.is_given or spec.num_gpus == 1:
-        return ()
-    return _place_steps(spec.transformer, spec.parallel, spec.num_gpus, node)
-
-
-@lru_cache(maxsize=1_024)
-def _place_steps(
-    transformer: Transformer, parallel: Parallel, gpus: int, node: Cluster
-) -> tuple[PlaceStep, ...]:
-    fewest = node.holding(gpus).nodes
-    steps: list[PlaceStep] = []
-    for nodes in range(fewest, min(gpus, MOST_SPREAD * fewest) + 1):
-        if gpus % nodes or gpus // nodes % parallel.tp:
-            continue
-        part = replace(node.holding(gpus // nodes), nodes=nodes)
-        before = 0
-        for racks in _rack_counts(nodes):
-            cluster = replace(part, leaf=-(-nodes // racks) if racks > 1 else 0)
-            plan = _predict(transformer, parallel, gpus, cluster)
-            if plan is None:
-                return ()
-            step_us = max(before, round(plan.step.total * 1e6))  # more racks are never better
-            if step_us == before:
-                steps.pop()
-            steps.append(PlaceStep(nodes, racks, step_us))
-            before = step_us
-    return tuple(sorted(steps, key=lambda step: (step.step_us, step.nodes, step.racks)))
-
-
-def _rack_counts(nodes: int) -> list[int]:
-    """1, 2, 4, … and as many as nodes."""
-    return [*(1 << power for power in range(nodes.bit_length()) if 1 << power < nodes), nodes]
-
-
-def planned_ms(spec: JobSpec, steps: Sequence[PlaceStep]) -> int:
-    """The whole training on the fastest place; 0 where its tokens are not given."""
-    asked = spec.transformer
-    if not steps or not asked.tokens:
-        return 0
-    return -(-asked.tokens // (asked.global_batch * asked.sequence)) * steps[0].step_us // 1_000

@@ -88,8 +88,8 @@ def layer(part: Slice) -> LayerWork:
 def _linears(part: Slice) -> tuple[Work, Work]:
     """Each product once forward and twice backward: for its input and for its weight."""
     shape, t = part.shape, part.layout.tensor
-    query, kv = part.heads * shape.width, part.kv_heads * shape.width
-    sizes = [(part.tokens, shape.hidden, query + 2 * kv, 1), (part.tokens, query, shape.hidden, 1)]
+    around = shape.attention_matrices(part.heads, part.kv_heads)
+    sizes = [(part.tokens, rows, columns, 1) for rows, columns in around]
     if not shape.experts:
         sizes += _mlp(shape, part.tokens, shape.inner // t, 1)
     else:
@@ -116,11 +116,11 @@ def _mlp(shape: ModelShape, rows: int, inner: int, batch: int) -> list[tuple[int
 def _attention(part: Slice) -> tuple[Work, Work]:
     if part.recipe.flash_attention:
         return _flash(part)
-    gpu, width = part.gpu, part.shape.width
-    batch, own, all_keys = part.layout.micro_batch * part.heads, part.length, part.shape.sequence
+    gpu, shape = part.gpu, part.shape
+    batch, own, all_keys = part.layout.micro_batch * part.heads, part.length, shape.sequence
     cells = batch * own * all_keys
-    scores = matmul(gpu, own, all_keys, width, batch)
-    mixed = matmul(gpu, own, width, all_keys, batch)
+    scores = matmul(gpu, own, all_keys, shape.width, batch)
+    mixed = matmul(gpu, own, shape.value, all_keys, batch)
     forward = scores + mixed + stream(gpu, 4 * cells)  # scale, mask and softmax in one kernel
     backward = 2 * (scores + mixed) + stream(gpu, 6 * cells)
     if part.recipe.dropout:
@@ -134,12 +134,16 @@ def _attention(part: Slice) -> tuple[Work, Work]:
 
 
 def _flash(part: Slice) -> tuple[Work, Work]:
-    """Half of the s x s matrix; the backward pass computes the scores again: five products instead of two."""
+    """Half of the s x s matrix; the backward pass computes the scores again: three products over the width of a head
+    and two over that of its values, instead of one and one."""
     shape = part.shape
-    products = 2 * part.layout.micro_batch * part.length * shape.sequence * part.heads * shape.width / 2
-    traffic = 2 * part.tokens * 2 * (part.heads + part.kv_heads) * shape.width
-    forward = flash(part.gpu, 2 * products, traffic, backward=False)
-    return Work(forward), Work(flash(part.gpu, 5 * products, 2 * traffic, backward=True))
+    cells = (
+        part.layout.micro_batch * part.length * shape.sequence * part.heads
+    )  # two FLOPs for each half of them
+    traffic = 2 * part.tokens * (part.heads + part.kv_heads) * (shape.width + shape.value)
+    forward = flash(part.gpu, cells * (shape.width + shape.value), traffic, backward=False)
+    backward = flash(part.gpu, cells * (3 * shape.width + 2 * shape.value), 2 * traffic, backward=True)
+    return Work(forward), Work(backward)
 
 
 # Bytes that elementwise kernels read and write for one element of the hidden width (norm and residual, twice
@@ -150,6 +154,7 @@ TRAFFIC = {
     Kernels.MEGATRON: ((20, 46), (4, 8), (4, 6)),
     Kernels.COMPILED: ((16, 28), (6, 10), (4, 6)),
 }
+NORMS = 4  # passes over the hidden width in a layer: two norms, two residuals
 MASK_TRAFFIC = 2  # of dropout, in each direction
 
 
@@ -158,8 +163,9 @@ def _elementwise(part: Slice) -> tuple[Work, Work]:
     attention."""
     shape, t = part.shape, part.layout.tensor
     rows = part.full_rows * shape.hidden
+    latent = part.full_rows * shape.latent_width / NORMS  # its norms alone
     inner = part.tokens * shape.active_inner // t
-    heads = part.tokens * part.heads * shape.width
+    heads = part.tokens * part.heads * (shape.width + shape.value) / 2
     masks = MASK_TRAFFIC * rows if part.recipe.dropout else 0
     moved = part.tokens * shape.experts_per_token * shape.hidden  # permuted, and combined by weight
     cast = (
@@ -167,7 +173,12 @@ def _elementwise(part: Slice) -> tuple[Work, Work]:
     )  # largest value, and the cast
     of_hidden, of_inner, of_heads = TRAFFIC[part.recipe.kernels]
     forward, backward = (
-        rows * of_hidden[way] + inner * of_inner[way] + heads * of_heads[way] + masks + 12 * moved + cast
+        (rows + latent) * of_hidden[way]
+        + inner * of_inner[way]
+        + heads * of_heads[way]
+        + masks
+        + 12 * moved
+        + cast
         for way in (0, 1)
     )
     return Work(stream(part.gpu, forward, 9)), Work(stream(part.gpu, backward, 16))

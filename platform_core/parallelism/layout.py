@@ -8,7 +8,7 @@ from enum import StrEnum
 from platform_core.jobs.parallel import Parallel
 from platform_core.jobs.transformer import Precision, Recompute
 from platform_core.parallelism.hardware import Cluster
-from platform_core.parallelism.model_shape import ModelShape
+from platform_core.parallelism.model_shape import ModelShape, first_layers
 
 
 class Kernels(StrEnum):
@@ -146,6 +146,15 @@ def refusals(shape: ModelShape, layout: Layout, cluster: Cluster, global_batch: 
         ),
         _divides("heads", layout.tensor, shape.heads, "tensor ranks", "heads"),
         _divides("ffn", layout.tensor, shape.inner, "tensor ranks", "columns of the MLP"),
+        _divides(
+            "ffn",
+            layout.tensor,
+            first_layers(shape).inner,
+            "tensor ranks",
+            "columns of the dense layers' MLP",
+        )
+        if shape.dense_layers
+        else None,
         _shared_heads(shape, layout),
         _divides("sequence", layout.context, shape.sequence // 2, "context ranks", "pairs of tokens"),
         _within("layers", layout.pipeline * layout.virtual, shape.layers, "chunks of layers"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from platform_core.jobs.transformer import Precision, Recompute
 from platform_core.parallelism.hardware import Cluster
 from platform_core.parallelism.layout import Kernels, Layout, Recipe
-from platform_core.parallelism.model_shape import ModelShape
+from platform_core.parallelism.model_shape import ModelShape, first_layers
 from platform_core.units import GIB
 
 WEIGHT_BYTES = 2
@@ -41,22 +41,49 @@ class Memory:
 def stage_parameters(shape: ModelShape, layout: Layout, stage: int) -> int:
     """Of one rank, before ZeRO: the largest stage takes the odd layers; ends hold the embedding and the
     head."""
-    layers = layers_of(shape, layout, stage)
-    dense = layers * shape.dense_layer_parameters
+    layers, first = layers_of(shape, layout, stage), dense_layers_of(shape, layout, stage)
+    whole = layers * shape.replicated_parameters
+    dense = (layers - first) * shape.dense_layer_parameters - whole
+    if first:
+        dense += first * first_layers(shape).dense_layer_parameters
     if stage == 0:
         dense += shape.embedding_parameters
     if stage == layout.pipeline - 1:
         dense += shape.head_parameters
         if layout.pipeline > 1 and shape.tied_embeddings:
             dense += shape.vocabulary * shape.hidden  # a copy of the first stage's
-    return -(-dense // layout.tensor) + expert_parameters(shape, layout, stage)
+    return whole - (-dense // layout.tensor) + expert_parameters(shape, layout, stage)
 
 
 def expert_parameters(shape: ModelShape, layout: Layout, stage: int) -> int:
     """Of the routed experts of one rank."""
-    return -(
-        -layers_of(shape, layout, stage) * shape.expert_layer_parameters // (layout.tensor * layout.expert)
-    )
+    layers = layers_of(shape, layout, stage) - dense_layers_of(shape, layout, stage)
+    return -(-layers * shape.expert_layer_parameters // (layout.tensor * layout.expert))
+
+
+def dense_layers_of(shape: ModelShape, layout: Layout, stage: int) -> int:
+    """Of a mixture's first layers, which have no experts, those on the stage."""
+    if not shape.dense_layers:
+        return 0
+    p, v = layout.pipeline, layout.virtual
+    if v == 1:
+        begin = sum(layers_of(shape, layout, before) for before in range(stage))
+        return max(0, min(shape.dense_layers - begin, layers_of(shape, layout, stage)))
+    held = shape.layers // (p * v)
+    begins = ((chunk * p + stage) * held for chunk in range(v))
+    return sum(max(0, min(shape.dense_layers - begin, held)) for begin in begins)
+
+
+def heaviest_stage(shape: ModelShape, layout: Layout) -> int:
+    """The one with most parameters to reduce and to update: the first, unless dense layers make it light."""
+    stages = range(_first_like_the_rest(shape, layout) + 1)
+    return max(stages, key=lambda stage: (stage_parameters(shape, layout, stage), -stage))
+
+
+def _first_like_the_rest(shape: ModelShape, layout: Layout) -> int:
+    """The first stage without dense layers, or the last one."""
+    stages = range(layout.pipeline)
+    return next((at for at in stages if not dense_layers_of(shape, layout, at)), layout.pipeline - 1)
 
 
 def layers_of(shape: ModelShape, layout: Layout, stage: int) -> int:
@@ -87,7 +114,11 @@ def layer_activations(shape: ModelShape, layout: Layout, recipe: Recipe, recompu
     cheap = flash and recompute is Recompute.SELECTIVE  # norms and activations are computed again
     masks = 2 if recipe.dropout else 0
     replicated = ((4 if cheap else 8) + masks) * shape.hidden  # inputs of two norms, and what they give
-    gathered = 2 * (2 * shape.query_width + 2 * shape.kv_width)  # q, k, v, output of the attention
+    # the same of latent vectors, which every tensor rank has whole, and the rotary part of the keys
+    replicated += (2 if cheap else 4) * shape.latent_width + 2 * shape.rope_width
+    gathered = 2 * (
+        shape.query_width + shape.kv_width + shape.output_width
+    )  # q, k, v, output of the attention
     # of an MLP the input and the output of the activation; gated also both factors of the product, unless one
     # kernel has it all
     tensors = 2 if not shape.gated else 3 if recipe.kernels is Kernels.COMPILED else 4
@@ -122,8 +153,11 @@ def memory(
     weights, gradients, optimizer = _states(shape, layout, recipe, stage, parameters)
     layers = layers_of(shape, layout, stage)
     chunks, chunks_here = in_flight(layout, stage, layout.micro_batches(global_batch))
-    kept = layer_activations(shape, layout, recipe, layout.recompute)
-    activations = -(-kept * layers * chunks // chunks_here)
+    first = dense_layers_of(shape, layout, stage)
+    kept = (layers - first) * layer_activations(shape, layout, recipe, layout.recompute)
+    if first:
+        kept += first * layer_activations(first_layers(shape), layout, recipe, layout.recompute)
+    activations = -(-kept * chunks // chunks_here)
     working = _working(shape, layout, recipe, parameters // max(1, layers))
     if stage == layout.pipeline - 1:
         working = max(working, _loss(shape, layout, recipe))
@@ -178,7 +212,9 @@ def _ends(shape: ModelShape, layout: Layout, recipe: Recipe, stage: int) -> int:
 def fullest(
     shape: ModelShape, layout: Layout, cluster: Cluster, recipe: Recipe, global_batch: int
 ) -> tuple[int, Memory]:
-    """The stage that needs most, and its memory: the first, the last, or the one where the odd layers end."""
+    """The stage that needs most, and its memory: the first, the last, the one where the odd layers end, or one up to
+    where dense layers end."""
     stages = {0, layout.pipeline - 1, max(0, shape.layers % layout.pipeline - 1)}
+    stages |= set(range(1, _first_like_the_rest(shape, layout) + 1))
     held = ((stage, memory(shape, layout, cluster, recipe, global_batch, stage)) for stage in sorted(stages))
     return max(held, key=lambda pair: (pair[1].total, -pair[0]))

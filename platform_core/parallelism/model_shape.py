@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
-FAMILIES_WITH_LAYER_NORM = {"gpt2", "gpt_neo", "gpt_neox", "gptj", "opt", "bloom", "falcon", "phi"}
-LATENT_ATTENTION = ("q_lora_rank", "kv_lora_rank")
+from platform_core.jobs.transformer import inconsistencies
 
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """A decoder of equal layers. Zero means the usual value: `kv_heads` = heads, `head_width` = hidden / heads,
-    `ffn` = 4 hidden. With `experts`, every MLP is a mixture; `ffn` is then the width of one expert."""
+    """A decoder. Zero means the usual value: `kv_heads` = heads, `head_width` = hidden / heads, `ffn` = 4 hidden,
+    `value_width` = head width.
+
+    With `experts`, every MLP but those of the first `dense_layers` is a mixture; `ffn` is then the width of one expert.
+    With `kv_rank`, keys and values come from a vector of that width (multi-head latent attention, DeepSeek-AI 2024,
+    arXiv 2405.04434, section 2.1), and `rope_width` of each head's keys is the same in all heads.
+    """
 
     layers: int
     hidden: int
@@ -29,12 +33,19 @@ class ModelShape:
     experts: int = 0
     experts_per_token: int = 0
     shared_ffn: int = 0  # width of the experts that every token passes
+    dense_layers: int = 0
+    dense_ffn: int = 0  # width of their MLP; 0: 4 hidden
+    kv_rank: int = 0
+    query_rank: int = 0  # of the vector that queries come from; 0: from the hidden state
+    rope_width: int = 0
+    value_width: int = 0  # of one head
+    other_parameters: int = 0  # of a layer: norms and biases beside those counted
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden", "heads", "sequence", "vocabulary"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        for name in ("kv_heads", "head_width", "ffn", "experts", "experts_per_token", "shared_ffn"):
+        for name in NATURAL:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must not be negative")
         if not self.head_width and self.hidden % self.heads:
@@ -45,6 +56,8 @@ class ModelShape:
             raise ValueError(f"{self.heads} heads cannot share {self.groups} key-value heads evenly")
         if self.experts and not 1 <= self.experts_per_token <= self.experts:
             raise ValueError(f"a token cannot pass {self.experts_per_token} of {self.experts} experts")
+        for name, sentence in inconsistencies(self):
+            raise ValueError(f"{name} {sentence}")
 
     @property
     def groups(self) -> int:
@@ -61,9 +74,24 @@ class ModelShape:
         return self.heads * self.width
 
     @property
+    def value(self) -> int:
+        """Width of the values of one head."""
+        return self.value_width or self.width
+
+    @property
+    def output_width(self) -> int:
+        """Of all heads together, behind the attention."""
+        return self.heads * self.value
+
+    @property
     def kv_width(self) -> int:
-        """Of the keys, and as much of the values."""
-        return self.groups * self.width
+        """Of the keys and the values."""
+        return self.groups * (self.width + self.value)
+
+    @property
+    def latent_width(self) -> int:
+        """Of the vectors that queries, keys and values come from, without the rotary part; 0 where there are none."""
+        return self.query_rank + self.kv_rank
 
     @property
     def inner(self) -> int:
@@ -77,10 +105,33 @@ class ModelShape:
     def norm_parameters(self) -> int:
         return 2 * self.hidden if self.biases else self.hidden
 
+    def attention_matrices(self, heads: int, groups: int) -> tuple[tuple[int, int], ...]:
+        """Rows and columns of the matrices around the attention of so many heads and key-value heads. Those that make
+        the latent vectors do not depend on them: every tensor rank has them whole."""
+        output = (heads * self.value, self.hidden)
+        if not self.kv_rank:
+            return (self.hidden, heads * self.width + groups * (self.width + self.value)), output
+        queries = [(self.query_rank or self.hidden, heads * self.width)]
+        if self.query_rank:
+            queries.insert(0, (self.hidden, self.query_rank))
+        keys = (self.kv_rank, heads * (self.width - self.rope_width + self.value))
+        return *queries, (self.hidden, self.kv_rank + self.rope_width), keys, output
+
+    @property
+    def attention_weights(self) -> int:
+        return sum(rows * columns for rows, columns in self.attention_matrices(self.heads, self.groups))
+
     @property
     def attention_parameters(self) -> int:
-        weights = 2 * self.hidden * (self.query_width + self.kv_width)
-        return weights + (self.query_width + 2 * self.kv_width + self.hidden if self.biases else 0)
+        biases = self.query_width + self.kv_width + self.hidden if self.biases else 0
+        return self.attention_weights + self.latent_width + biases  # a norm over each latent vector
+
+    @property
+    def replicated_parameters(self) -> int:
+        """Of a layer, those that every tensor rank has whole."""
+        if not self.kv_rank:
+            return 0
+        return self.hidden * (self.latent_width + self.rope_width) + self.latent_width
 
     def mlp_parameters(self, inner: int) -> int:
         biases = (self.matrices - 1) * inner + self.hidden if self.biases else 0
@@ -88,13 +139,13 @@ class ModelShape:
 
     @property
     def dense_layer_parameters(self) -> int:
-        """Of a layer, without its routed experts."""
+        """Of a layer behind the `dense_layers`, without its routed experts."""
         if not self.experts:
             mlp = self.mlp_parameters(self.inner)
         else:
             shared = self.mlp_parameters(self.shared_ffn) if self.shared_ffn else 0
             mlp = self.hidden * self.experts + shared  # router
-        return self.attention_parameters + mlp + 2 * self.norm_parameters
+        return self.attention_parameters + mlp + 2 * self.norm_parameters + self.other_parameters
 
     @property
     def expert_layer_parameters(self) -> int:
@@ -102,7 +153,12 @@ class ModelShape:
 
     @property
     def block_parameters(self) -> int:
-        return self.layers * (self.dense_layer_parameters + self.expert_layer_parameters)
+        each = self.dense_layer_parameters + self.expert_layer_parameters
+        return (self.layers - self.dense_layers) * each + self.first_layers_parameters
+
+    @property
+    def first_layers_parameters(self) -> int:
+        return self.dense_layers * first_layers(self).dense_layer_parameters if self.dense_layers else 0
 
     @property
     def embedding_parameters(self) -> int:
@@ -124,7 +180,7 @@ class ModelShape:
         if not self.experts:
             return self.parameters
         idle = (self.experts - self.experts_per_token) * self.mlp_parameters(self.inner)
-        return self.parameters - self.layers * idle
+        return self.parameters - (self.layers - self.dense_layers) * idle
 
     @property
     def active_inner(self) -> int:
@@ -135,58 +191,33 @@ class ModelShape:
         """Of one sequence. Three forward passes' worth of every layer, the numerator of MFU; four with full
         recomputation. Two for each weight and token that a product uses, the attention matrix twice, causal
         masking not deducted (Narayanan et al. 2021, arXiv 2104.04473, appendix)."""
-        weights = 2 * self.hidden * (self.query_width + self.kv_width) + self.hidden * self.experts
+        layers = (self.layers - self.dense_layers) * self.layer_flops
+        if self.dense_layers:
+            layers += self.dense_layers * first_layers(self).layer_flops
+        return passes * layers + 6 * self.sequence * self.hidden * self.vocabulary
+
+    @property
+    def layer_flops(self) -> int:
+        """Of one sequence, forward, in a layer behind the `dense_layers`."""
+        weights = self.attention_weights + self.hidden * self.experts
         weights += self.matrices * self.hidden * self.active_inner
-        layer = 2 * self.sequence * weights + 4 * self.sequence**2 * self.query_width
-        return passes * self.layers * layer + 6 * self.sequence * self.hidden * self.vocabulary
+        return 2 * self.sequence * weights + 2 * self.sequence**2 * (self.query_width + self.output_width)
+
+
+NATURAL = (
+    "kv_heads", "head_width", "ffn", "experts", "experts_per_token", "shared_ffn", "dense_layers", "dense_ffn",
+    "kv_rank", "query_rank", "rope_width", "value_width", "other_parameters",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def first_layers(shape: ModelShape) -> ModelShape:
+    """The shape of the `dense_layers`, as if all layers were such."""
+    return replace(
+        shape, experts=0, experts_per_token=0, shared_ffn=0, dense_layers=0, ffn=shape.dense_ffn, dense_ffn=0
+    )
 
 
 def gpt(layers: int, hidden: int, heads: int, sequence: int, vocabulary: int) -> ModelShape:
     """The shape of GPT-2 and GPT-3."""
     return ModelShape(layers, hidden, heads, sequence, vocabulary)
-
-
-def from_config(config: Mapping[str, object], sequence: int = 0) -> ModelShape:
-    """Reads the mapping of a Hugging Face config.json; `sequence` replaces the longest that the model knows."""
-    if any(config.get(key) for key in LATENT_ATTENTION):
-        raise ValueError("multi-head latent attention is not modelled; state the shape in numbers")
-    family = str(config.get("model_type", ""))
-    plain = family in FAMILIES_WITH_LAYER_NORM
-    heads = _number(config, "num_attention_heads", "n_head")
-    experts = _number(config, "num_local_experts", "num_experts", "n_routed_experts", default=0)
-    ffn = _number(config, "intermediate_size", "n_inner", default=0)
-    return ModelShape(
-        layers=_number(config, "num_hidden_layers", "n_layer"),
-        hidden=_number(config, "hidden_size", "n_embd"),
-        heads=heads,
-        sequence=sequence or _number(config, "max_position_embeddings", "n_positions", "n_ctx"),
-        vocabulary=_number(config, "vocab_size"),
-        kv_heads=_number(config, "num_key_value_heads", default=0),
-        head_width=_number(config, "head_dim", default=0),
-        ffn=_number(config, "moe_intermediate_size", default=ffn) if experts else ffn,
-        gated=not plain,
-        biases=plain,
-        learned_positions=family in {"gpt2", "gpt_neo", "opt"},
-        tied_embeddings=bool(config.get("tie_word_embeddings", plain)),
-        experts=experts,
-        experts_per_token=_number(config, "num_experts_per_tok", default=0) if experts else 0,
-        shared_ffn=_shared_ffn(config) if experts else 0,
-    )
-
-
-def _shared_ffn(config: Mapping[str, object]) -> int:
-    width = _number(config, "shared_expert_intermediate_size", default=0)
-    shared = _number(config, "n_shared_experts", default=0)
-    return width or shared * _number(config, "moe_intermediate_size", default=0)
-
-
-def _number(config: Mapping[str, object], *names: str, default: int | None = None) -> int:
-    for name in names:
-        value = config.get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        if value is not None:
-            raise ValueError(f"{name} is {value!r}; it must be a whole number")
-    if default is None:
-        raise ValueError(f"the model configuration has no {' or '.join(names)}")
-    return default

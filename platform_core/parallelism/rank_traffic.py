@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from platform_core.cluster.snapshot import RankTraffic
-from platform_core.jobs.definition import JobSpec
-from platform_core.parallelism.job_plan import layout_of, recipe_of, shape_of_job
+from platform_core.parallelism.job_plan import Training, layout_of, recipe_of, shape_of_job
 from platform_core.parallelism.layout import Layout, Recipe
-from platform_core.parallelism.memory import WEIGHT_BYTES, expert_parameters, stage_parameters
+from platform_core.parallelism.memory import WEIGHT_BYTES, expert_parameters, heaviest_stage, stage_parameters
 from platform_core.parallelism.model_shape import ModelShape
 
 
-def rank_traffic(spec: JobSpec) -> RankTraffic | None:
+def rank_traffic(spec: Training) -> RankTraffic | None:
     """Of a job with pipeline stages whose file describes its model; None of others."""
     if spec.parallel.pp == 1:
         return None
@@ -31,12 +30,13 @@ def stage_bytes(shape: ModelShape, layout: Layout, micro_batches: int) -> int:
 
 
 def data_bytes(shape: ModelShape, layout: Layout, recipe: Recipe, micro_batches: int) -> int:
-    """Gradients, and weights where ZeRO shards them, of a rank of the first stage by ring algorithms.
+    """Gradients, and weights where ZeRO shards them, of a rank of the heaviest stage by ring algorithms.
 
-    See `platform_core.parallelism.communication.data_traffic`, which has the seconds of the same collectives.
+    See `platform_core.parallelism.communication.data_seconds` of the same collectives.
     """
-    experts = expert_parameters(shape, layout, 0)
-    dense = stage_parameters(shape, layout, 0) - experts
+    stage = heaviest_stage(shape, layout)
+    experts = expert_parameters(shape, layout, stage)
+    dense = stage_parameters(shape, layout, stage) - experts
     ranks = layout.data * layout.context
     sent = _ring(layout, recipe, dense, ranks, micro_batches)
     return round(sent + _ring(layout, recipe, experts, ranks // layout.expert, micro_batches))

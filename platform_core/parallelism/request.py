@@ -12,8 +12,9 @@ from platform_core.jobs.kinds import choice, scaled, slug, whole
 from platform_core.jobs.reader import Problem, Reader, SpecError, shown
 from platform_core.jobs.transformer import ModelNumbers, Precision, Transformer
 from platform_core.parallelism.hardware import Cluster, gpu_of
+from platform_core.parallelism.hugging_face import from_config
 from platform_core.parallelism.layout import MODERN, Layout, Recipe
-from platform_core.parallelism.model_shape import ModelShape, from_config
+from platform_core.parallelism.model_shape import ModelShape
 
 MAX_GPUS = 65_536
 GIGABIT = 1e9 / 8  # bytes

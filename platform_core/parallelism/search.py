@@ -11,12 +11,12 @@ from math import inf
 from typing import NamedTuple
 
 from platform_core.parallelism.calibration import Calibration
-from platform_core.parallelism.communication import layer_traffic
+from platform_core.parallelism.communication import layer_seconds
 from platform_core.parallelism.fitting import fit
 from platform_core.parallelism.hardware import Cluster
 from platform_core.parallelism.layer_time import Slice, layer
 from platform_core.parallelism.layout import Layout, Recipe, Refusal
-from platform_core.parallelism.model_shape import ModelShape
+from platform_core.parallelism.model_shape import ModelShape, first_layers
 from platform_core.parallelism.plan import Plan, plan_of, title
 from platform_core.parallelism.search_space import Limits, layouts
 from platform_core.parallelism.step_time import step_time
@@ -150,8 +150,8 @@ def lower_bound(
     shape: ModelShape, layout: Layout, cluster: Cluster, recipe: Recipe, global_batch: int
 ) -> float:
     """Seconds that the layers alone take: m micro-batches and the bubble, without ends, sends, gradients and
-    update. Stages that hold more layers than others only make it longer."""
-    each = _layer_seconds(
+    update. Stages that hold more layers than others, or slower ones, only make it longer."""
+    all_layers = _all_layers(
         shape,
         Layout(
             data=layout.expert,
@@ -166,11 +166,18 @@ def lower_bound(
         recipe,
     )
     rounds = layout.micro_batches(global_batch) + (layout.pipeline - 1) / layout.virtual
-    return rounds * each * shape.layers / layout.pipeline * (1 - 1e-9)
+    return rounds * all_layers / layout.pipeline * (1 - 1e-9)
 
 
 @lru_cache(maxsize=16_384)
-def _layer_seconds(shape: ModelShape, layout: Layout, cluster: Cluster, recipe: Recipe) -> float:
+def _all_layers(shape: ModelShape, layout: Layout, cluster: Cluster, recipe: Recipe) -> float:
+    seconds = (shape.layers - shape.dense_layers) * _layer(shape, layout, cluster, recipe)
+    if shape.dense_layers:
+        seconds += shape.dense_layers * _layer(first_layers(shape), layout, cluster, recipe)
+    return seconds
+
+
+def _layer(shape: ModelShape, layout: Layout, cluster: Cluster, recipe: Recipe) -> float:
     work = layer(Slice(cluster.gpu, shape, layout, recipe))
     computed = work.forward.seconds + work.backward.seconds + work.again.seconds
-    return computed + layer_traffic(shape, layout, cluster).total
+    return computed + layer_seconds(shape, layout, cluster).total

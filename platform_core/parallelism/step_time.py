@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from math import hypot
 
 from platform_core.parallelism.communication import (
-    DataTraffic,
-    LayerTraffic,
-    data_traffic,
-    layer_traffic,
-    stage_send,
+    DataSeconds,
+    LayerSeconds,
+    data_seconds,
+    layer_seconds,
+    stage_seconds,
     tied_embedding,
 )
 from platform_core.parallelism.hardware import PCIE_RATE, Cluster
@@ -25,8 +25,14 @@ from platform_core.parallelism.layer_time import (
     optimizer_step,
 )
 from platform_core.parallelism.layout import Layout, Recipe
-from platform_core.parallelism.memory import expert_parameters, layers_of, stage_parameters
-from platform_core.parallelism.model_shape import ModelShape
+from platform_core.parallelism.memory import (
+    dense_layers_of,
+    expert_parameters,
+    heaviest_stage,
+    layers_of,
+    stage_parameters,
+)
+from platform_core.parallelism.model_shape import ModelShape, first_layers
 
 INTERFERENCE = 0.1  # of hidden communication comes back: it takes multiprocessors and memory bandwidth
 HOST_ADAM_RATE = 20e9  # bytes/s of host memory that the CPU optimizer of one rank streams
@@ -61,14 +67,37 @@ class StepTime:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stage:
-    """Seconds of one micro-batch on one stage."""
+class _Kind:
+    """A layer with experts, or one of the dense ones before them."""
 
-    layers: int
+    work: LayerWork
+    sent: LayerSeconds
+
+    @property
+    def device(self) -> float:
+        return self.forward + self.backward
+
+    @property
+    def forward(self) -> float:
+        return self.work.forward.seconds + self.sent.total / 3
+
+    @property
+    def backward(self) -> float:
+        return self.work.backward.seconds + self.work.again.seconds + self.sent.total * 2 / 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """Seconds of one micro-batch on one stage. `layers`: how many of each kind."""
+
+    layers: Sequence[tuple[int, _Kind]]
     ends: float
     device: float
     host: float
     sends: float
+
+    def of(self, part: Callable[[_Kind], float]) -> float:
+        return sum(count * part(kind) for count, kind in self.layers)
 
     @property
     def busy(self) -> float:
@@ -87,29 +116,27 @@ def step_time(
 ) -> StepTime:
     """1F1B: m micro-batches through the slowest stage, filled and emptied through the others."""
     part = Slice(cluster.gpu, shape, layout, recipe)
-    work, traffic = layer(part), layer_traffic(shape, layout, cluster)
-    sent = stage_send(shape, layout, cluster)
-    stages = _stages(part, work, traffic, sent)
+    sent = stage_seconds(shape, layout, cluster)
+    stages = _stages(part, cluster, sent)
     slowest = max(stages, key=lambda stage: stage.busy)
     count = layout.micro_batches(global_batch)
     idle = bubble([stage.busy for stage in stages], layout.virtual)
     if recipe.overlaps_stages:
         idle += 2 * sent * (layout.pipeline - 1)
-    moved = data_traffic(shape, layout, cluster, recipe)
-    passes = count * slowest.layers
+    heaviest = heaviest_stage(shape, layout)
+    moved = data_seconds(shape, layout, cluster, recipe)
     return StepTime(
-        compute=passes * (work.forward.seconds + work.backward.seconds),
-        recompute=passes * work.again.seconds,
+        compute=count * slowest.of(lambda kind: kind.work.forward.seconds + kind.work.backward.seconds),
+        recompute=count * slowest.of(lambda kind: kind.work.again.seconds),
         ends=count * slowest.ends,
         launch=count * slowest.launch,
         bubble=idle,
-        tensor=passes * traffic.tensor,
-        context=passes * traffic.context,
-        expert=passes * traffic.expert,
+        tensor=count * slowest.of(lambda kind: kind.sent.tensor),
+        context=count * slowest.of(lambda kind: kind.sent.context),
+        expert=count * slowest.of(lambda kind: kind.sent.expert),
         stages=count * slowest.sends,
-        data=_exposed(part, work, traffic, moved, count, stages[0].layers)
-        + tied_embedding(shape, layout, cluster, recipe),
-        optimizer=_update(part),
+        data=_exposed(part, stages[heaviest], moved, count) + tied_embedding(shape, layout, cluster, recipe),
+        optimizer=_update(part, heaviest),
     )
 
 
@@ -120,36 +147,46 @@ def bubble(busy: Sequence[float], virtual: int) -> float:
     return (sum(busy) - max(busy)) / virtual
 
 
-def _stages(part: Slice, work: LayerWork, traffic: LayerTraffic, sent: float) -> Sequence[_Stage]:
-    layout, recipe = part.layout, part.recipe
+def _stages(part: Slice, cluster: Cluster, sent: float) -> Sequence[_Stage]:
+    layout, recipe, shape = part.layout, part.recipe, part.shape
     first, last = embedding(part), head(part)
-    device = work.forward.seconds + work.backward.seconds + work.again.seconds + traffic.total
-    kernels = work.forward.kernels + work.backward.kernels + work.again.kernels
-    if layout.tensor > 1:
-        kernels += TENSOR_KERNELS * layout.passes
+    rest = _kind(part, cluster)
+    dense = _kind(replace(part, shape=first_layers(shape)), cluster) if shape.dense_layers else rest
     stages = []
     for number in range(layout.pipeline):
-        layers = layers_of(part.shape, layout, number)
-        ends, launched = 0.0, layers * kernels
+        without = dense_layers_of(shape, layout, number)
+        layers = [(layers_of(shape, layout, number) - without, rest)] + (
+            [(without, dense)] if without else []
+        )
+        ends, launched = 0.0, sum(count * _kernels(kind.work, layout) for count, kind in layers)
         if number == 0:
             ends, launched = ends + first.seconds, launched + first.kernels
         if number == layout.pipeline - 1:
             ends, launched = ends + last.seconds, launched + last.kernels
+        device = sum(count * kind.device for count, kind in layers) + ends
         neighbours = 2 if layout.pipeline > 1 and not recipe.overlaps_stages else 0
         sends = neighbours * sent * layout.virtual
-        stages.append(_Stage(layers, ends, layers * device + ends, launched * recipe.kernel_us * 1e-6, sends))
+        stages.append(_Stage(layers, ends, device, launched * recipe.kernel_us * 1e-6, sends))
     return stages
 
 
-def _exposed(
-    part: Slice, work: LayerWork, traffic: LayerTraffic, moved: DataTraffic, count: int, layers: int
-) -> float:
+def _kind(part: Slice, cluster: Cluster) -> _Kind:
+    return _Kind(layer(part), layer_seconds(part.shape, part.layout, cluster))
+
+
+def _kernels(work: LayerWork, layout: Layout) -> float:
+    """That the host launches for one layer."""
+    computed = work.forward.kernels + work.backward.kernels + work.again.kernels
+    return computed + (TENSOR_KERNELS * layout.passes if layout.tensor > 1 else 0)
+
+
+def _exposed(part: Slice, stage: _Stage, moved: DataSeconds, count: int) -> float:
     """Gradients and gathered weights that computation does not hide."""
     rounds = count if part.layout.zero >= 2 else 1
     if not part.recipe.overlaps_gradients:
         return moved.gather * 2 * count + moved.scatter * rounds + moved.finish
-    forward = layers * (work.forward.seconds + traffic.total / 3)
-    backward = layers * (work.backward.seconds + work.again.seconds + traffic.total * 2 / 3)
+    layers = sum(number for number, _ in stage.layers)
+    forward, backward = stage.of(lambda kind: kind.forward), stage.of(lambda kind: kind.backward)
     reduced = rounds * _hidden_behind(moved.scatter + moved.gather, backward, layers)
     gathered = count * _hidden_behind(moved.gather, forward, layers)
     return reduced + gathered + _hidden_behind(moved.finish, forward, layers)
@@ -163,10 +200,10 @@ def _hidden_behind(sent: float, computed: float, layers: int) -> float:
     return max(edge, sent - computed) + INTERFERENCE * min(sent, computed)
 
 
-def _update(part: Slice) -> float:
+def _update(part: Slice, stage: int) -> float:
     layout = part.layout
-    experts = expert_parameters(part.shape, layout, 0)
-    dense = stage_parameters(part.shape, layout, 0) - experts
+    experts = expert_parameters(part.shape, layout, stage)
+    dense = stage_parameters(part.shape, layout, stage) - experts
     own = dense // layout.shards + experts // layout.expert_shards
     if layout.offload:
         return 6 * own / PCIE_RATE + 28 * own / HOST_ADAM_RATE

@@ -10,6 +10,7 @@ from django.db.models import Q, QuerySet
 from platform_core.efficiency.ranks import Rank
 from platform_core.jobs.spec import JobSpec, restore
 from platform_core.parallelism.calibration import Calibration, learn
+from platform_core.parallelism.hardware import Cluster
 from platform_core.parallelism.job_plan import Estimate, estimate, predict
 from platform_core.parallelism.plan import title
 from platform_core.units import HOUR_MS
@@ -81,9 +82,11 @@ def compare(at_ms: int | None = None) -> int:
 
 def _compare(run: Run, ranks: tuple[Rank, ...], now: int) -> bool:
     assert run.job is not None
-    gpus = _gpus(run.job.id)
-    cluster = nodes.cluster_of(run.job.gpu_type, gpus) if gpus and len(ranks) == gpus else None
-    plan = predict(restore(run.job.spec), gpus, cluster) if cluster is not None else None
+    place = _place(run.job.id, run.job.gpu_type)
+    if place is None or place.gpus != len(ranks):
+        return False
+    gpus = place.gpus
+    plan = predict(restore(run.job.spec), gpus, place)
     if plan is None:
         return False
     memory = max((rank.memory_bytes or 0.0 for rank in ranks), default=0.0)
@@ -103,14 +106,16 @@ def _compare(run: Run, ranks: tuple[Rank, ...], now: int) -> bool:
     return True
 
 
-def _gpus(job_id: str) -> int:
-    """Of all its attempts that made a step; 0 where they had different numbers, which one mean cannot tell apart."""
-    sizes = {
-        sum(len(member.slots) for member in attempt.members.all())
+def _place(job_id: str, gpu_type: str) -> Cluster | None:
+    """Of all its attempts that made a step; None where they had different places, which one mean cannot tell apart."""
+    places = {
+        nodes.cluster_at(
+            gpu_type, [(member.node, len(member.slots)) for member in jobs.in_rank_order(attempt)]
+        )
         for attempt in jobs.attempts(job_id)
         if attempt.first_step_ms is not None
     }
-    return sizes.pop() if len(sizes) == 1 else 0
+    return places.pop() if len(places) == 1 else None
 
 
 def _own(rank: Rank) -> float:

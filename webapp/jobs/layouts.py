@@ -45,7 +45,7 @@ def of_job(job: Job, attempt: Attempt | None) -> LaidOut | None:
     parallel: Parallel = load_fields(Parallel, job.spec.get("parallel") or {})
     if not parallel.is_given:
         return None
-    members = sorted(attempt.members.all(), key=lambda member: member.rank) if attempt is not None else []
+    members = queries.in_rank_order(attempt) if attempt is not None else []
     groups = node_groups(parallel, [len(member.slots) for member in members])
     names = tuple(name for name, _ in groups[0].coordinates) if groups else ()
     nodes = tuple(

@@ -7,7 +7,7 @@ from functools import cache
 from platform_core.cluster.snapshot import PendingJob
 from platform_core.jobs.spec import JobSpec
 from platform_core.parallelism.hardware import Cluster
-from platform_core.parallelism.job_plan import place_steps, planned_ms
+from platform_core.parallelism.place_steps import place_steps, planned_ms
 from platform_core.parallelism.rank_traffic import rank_traffic
 from webapp.nodes import queries as nodes
 

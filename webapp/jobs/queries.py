@@ -198,6 +198,10 @@ def attempts(job_id: str) -> list[Attempt]:
     return list(Attempt.objects.filter(job=job_id).prefetch_related("members__node").order_by("-number"))
 
 
+def in_rank_order(attempt: Attempt) -> list[Member]:
+    return sorted(attempt.members.all(), key=lambda member: member.rank)
+
+
 @dataclass(frozen=True, slots=True)
 class Starts:
     """Of a job: on how many nodes its newest attempt was placed, and how long attempts took until they ran."""

@@ -21,6 +21,7 @@ from webapp.nodes import liveness, mapping
 from webapp.nodes.join_command import join_command as join_command
 from webapp.nodes.mapping import is_spot as is_spot
 from webapp.nodes.models import BootstrapToken, MaintenanceWindow, Node, Slot
+from webapp.nodes.speed import cluster_at as cluster_at
 from webapp.nodes.speed import cluster_of as cluster_of
 from webapp.nodes.speed import node_of_type as node_of_type
 

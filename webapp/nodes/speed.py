@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from django.db.models import Count
 
@@ -37,6 +38,21 @@ def cluster_of(gpu_type: str, gpus: int) -> Cluster | None:
     """As much of such nodes as so many GPUs need."""
     node = node_of_type(gpu_type)
     return node and node.holding(gpus)
+
+
+def cluster_at(gpu_type: str, seats: Sequence[tuple[Node, int]]) -> Cluster | None:
+    """These nodes in order of rank, of each so many GPUs, in their racks. Nodes that give different numbers are taken
+    as the fewest that hold all."""
+    node = node_of_type(gpu_type)
+    sizes = {gpus for _, gpus in seats}
+    if not seats or node is None:
+        return None
+    if len(sizes) != 1:
+        return node.holding(sum(gpus for _, gpus in seats))
+    found: dict[tuple[str, str], int] = {}
+    racks = tuple(found.setdefault((each.block, each.rack), len(found)) for each, _ in seats)
+    part = node.holding(sizes.pop())
+    return replace(part, nodes=len(seats), racks=racks if len(found) > 1 else ())
 
 
 def _labels(rows: Iterable[Node], name: str, most: int) -> list[int]:

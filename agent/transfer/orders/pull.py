@@ -314,6 +314,11 @@ class Pull:
         self._news.set()
 
     def _missed(self, neighbour: Neighbour, trouble: SourceFailed) -> None:
+        """Who takes over its lanes has its own way to go first: one that still asked the store would ask twice."""
+        now = asyncio.get_running_loop().time()
+        for lane, follow in enumerate(self._following):
+            if follow is not None and follow.source == neighbour.name and self._progressed[lane]:
+                self._progressed[lane] = now
         self._last_trouble[neighbour.name] = str(trouble)
         self._retry_all()
         self._trouble(neighbour.name, trouble)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Final
 
+from platform_core.cluster.rank_order import node_order
 from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.decisions import NodeReservation, Placement, Seat, Stop
 from platform_core.scheduling.estimates import remaining_ms, with_gpus
 from platform_core.scheduling.placement.better_place import LeftPlace, place_cost_clause
 from platform_core.scheduling.placement.cluster_view import ClusterView
 from platform_core.scheduling.placement.node_index import Demand, SlotCounts
-from platform_core.scheduling.placement.rank_order import node_order
 from platform_core.scheduling.placement.search import IslandCounts, Place, take_slots
 from platform_core.scheduling.reservations.nodes import Reservations
 from platform_core.scheduling.reservations.quota_ledger import QuotaLedger
@@ -181,7 +181,8 @@ class RoundState:
         racks = [
             (self.index.nodes[position].block, self.index.nodes[position].rack) for position in place.nodes
         ]
-        for rank, turn in enumerate(node_order(job, racks, place.slots_each)):
+        traffic = job.traffic.between_nodes(place.slots_each, job.tensor)
+        for rank, turn in enumerate(node_order(racks, job.stages, traffic)):
             position = place.nodes[turn]
             node = self.index.nodes[position]
             slots, self._slots[position] = take_slots(

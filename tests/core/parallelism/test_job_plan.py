@@ -1,6 +1,5 @@
 """What the planner says of a job file."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from platform_core.jobs.reader import SpecError
 from platform_core.jobs.spec import JobSpec, parse
 from platform_core.parallelism.calibration import Calibration
 from platform_core.parallelism.hardware import Cluster, gpu_of
-from platform_core.parallelism.job_plan import estimate, layout_of, place_steps, planned_ms, predict
+from platform_core.parallelism.job_plan import estimate, layout_of, predict
 from platform_core.units import MICRO_DOLLARS
 
 LLAMA_8B = {
@@ -136,49 +135,3 @@ def test_a_shape_that_cannot_be_planned_is_refused_by_its_field(
     with pytest.raises(SpecError) as refused:
         job(8, transformer, parallel={"dp": 8})
     assert sentence in "; ".join(problem.sentence for problem in refused.value.problems)
-
-
-NODE = Cluster(gpu_of("a100-80gb"), 1, 8, 12.5e9, oversubscription=8.0)
-WIDE = {**GPT_SMALL, "hidden": 4096, "heads": 32, "layers": 16}
-
-
-def test_places_on_more_nodes_than_needed_take_longer() -> None:
-    steps = place_steps(job(8, WIDE, parallel={"fsdp": 8}), NODE)
-    assert (steps[0].nodes, steps[0].racks) == (1, 1)
-    assert {step.nodes for step in steps} == {1, 2, 4}
-    assert [step.step_us for step in steps] == sorted(step.step_us for step in steps)
-
-
-def test_racks_count_only_where_the_network_between_them_is_thinner() -> None:
-    spec = job(32, WIDE, parallel={"fsdp": 32})
-    on_four = {step.racks: step.step_us for step in place_steps(spec, NODE) if step.nodes == 4}
-    assert on_four[1] < on_four[max(on_four)]
-    even = place_steps(spec, replace(NODE, oversubscription=1.0))
-    assert [(step.nodes, step.racks) for step in even if step.nodes == 4] == [(4, 4)]
-
-
-def test_a_tensor_group_is_never_cut() -> None:
-    steps = place_steps(job(16, WIDE, parallel={"tp": 8, "dp": 2}), NODE)
-    assert {step.nodes for step in steps} == {2}
-
-
-def test_of_a_job_without_layout_no_place_is_known() -> None:
-    assert place_steps(job(8), NODE) == ()
-    assert place_steps(job(8, GPT_SMALL), NODE) == ()
-
-
-def test_the_whole_training_is_its_steps_on_the_fastest_place() -> None:
-    spec = job(8, {**GPT_SMALL, "tokens_billions": 1}, parallel={"dp": 8})
-    steps = place_steps(spec, NODE)
-    count = -(-(10**9) // (64 * 1024))
-    assert planned_ms(spec, steps) == count * steps[0].step_us // 1_000
-    assert planned_ms(job(8, GPT_SMALL, parallel={"dp": 8}), steps) == 0
-
-
-@given(st.sampled_from([8, 16, 32]), st.sampled_from([1.0, 5.0, 25.0, 100.0]))
-def test_more_racks_are_never_faster(gpus: int, gigabytes: float) -> None:
-    node = replace(NODE, network_rate=gigabytes * 1e9)
-    steps = place_steps(job(gpus, GPT_SMALL, parallel={"fsdp": gpus}), node)
-    for nodes in {step.nodes for step in steps}:
-        by_racks = sorted((step for step in steps if step.nodes == nodes), key=lambda step: step.racks)
-        assert [step.step_us for step in by_racks] == sorted({step.step_us for step in by_racks})

@@ -9,6 +9,8 @@ from platform_core.jobs.transformer import Recompute
 from platform_core.parallelism.fitting import fit
 from platform_core.parallelism.layout import MEGATRON, MODERN, Layout
 from platform_core.parallelism.memory import (
+    dense_layers_of,
+    expert_parameters,
     fullest,
     in_flight,
     layer_activations,
@@ -18,7 +20,7 @@ from platform_core.parallelism.memory import (
     stage_parameters,
 )
 from platform_core.parallelism.plan import memory_by_stage
-from tests.core.parallelism.shapes import GPT_3, LLAMA_8B, MIXTRAL, SMALL, a100, h100
+from tests.core.parallelism.shapes import GPT_3, LATENT, LLAMA_8B, MIXTRAL, SMALL, a100, h100
 
 NONE, SELECTIVE, FULL = Recompute.NONE, Recompute.SELECTIVE, Recompute.FULL
 
@@ -98,6 +100,32 @@ def test_the_stages_hold_the_whole_model(pipeline: int) -> None:
     copy = GPT_3.vocabulary * GPT_3.hidden if pipeline > 1 else 0  # of the tied embedding
     assert total == GPT_3.parameters + copy
     assert sum(layers_of(GPT_3, layout, stage) for stage in range(pipeline)) == GPT_3.layers
+
+
+@pytest.mark.parametrize(("pipeline", "virtual"), [(1, 1), (2, 1), (3, 1), (4, 1), (2, 2)])
+def test_the_stages_of_a_model_with_dense_first_layers_hold_all_of_it(pipeline: int, virtual: int) -> None:
+    layout = Layout(pipeline=pipeline, virtual=virtual)
+    shape = replace(LATENT, dense_layers=3, tied_embeddings=False)
+    assert sum(stage_parameters(shape, layout, stage) for stage in range(pipeline)) == shape.parameters
+    assert sum(dense_layers_of(shape, layout, stage) for stage in range(pipeline)) == 3
+    held = memory_by_stage(shape, layout, a100(1), MODERN, 8)
+    assert fullest(shape, layout, a100(1), MODERN, 8)[1].total == max(part.total for part in held)
+
+
+def test_every_tensor_rank_holds_the_matrices_of_the_latent_vectors() -> None:
+    whole = stage_parameters(LATENT, Layout(), 0) - expert_parameters(LATENT, Layout(), 0)
+    split = stage_parameters(LATENT, Layout(tensor=8), 0) - expert_parameters(LATENT, Layout(tensor=8), 0)
+    latent = LATENT.layers * (LATENT.hidden * (256 + 128 + 32) + 256 + 128)
+    assert split == latent - (latent - whole) // 8
+
+
+def test_latent_attention_keeps_queries_keys_values_and_the_latent_vectors() -> None:
+    """In bytes of a token, with flash attention, without recomputation: two of each element of queries, keys, values
+    and output, four of the latent vectors (before and behind their norm), two of the rotary keys."""
+    plain = replace(LATENT, kv_rank=0, query_rank=0, rope_width=0, value_width=0)
+    kept, usual = (layer_activations(shape, Layout(), MODERN, NONE) for shape in (LATENT, plain))
+    narrower = 2 * 2 * 8 * (96 - 64)  # values and output
+    assert (kept - usual) // LATENT.sequence == 4 * (256 + 128) + 2 * 32 - narrower
 
 
 def test_a_stage_with_one_layer_more_may_be_the_fullest() -> None:

@@ -1,23 +1,12 @@
 """Parameters and FLOPs, from numbers and from published configurations."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
-from platform_core.parallelism.model_shape import ModelShape, from_config, gpt
-from tests.core.parallelism.shapes import GPT_3, LLAMA_8B, MIXTRAL
-
-LLAMA_CONFIG = {
-    "model_type": "llama",
-    "hidden_size": 4_096,
-    "intermediate_size": 14_336,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "vocab_size": 128_256,
-    "max_position_embeddings": 8_192,
-    "tie_word_embeddings": False,
-}
+from platform_core.parallelism.model_shape import ModelShape, gpt
+from tests.core.parallelism.shapes import GPT_3, LATENT, LLAMA_8B, MIXTRAL
 
 
 @pytest.mark.parametrize(
@@ -54,34 +43,29 @@ def test_a_step_without_recomputation_has_three_forward_passes() -> None:
     assert GPT_3.flops() == 72 * layers * s * h**2 * (1 + Fraction(s, 6 * h) + Fraction(v, 12 * h * layers))
 
 
-def test_a_hugging_face_configuration_gives_the_shape() -> None:
-    assert from_config(LLAMA_CONFIG) == LLAMA_8B
-    assert from_config(LLAMA_CONFIG, sequence=2_048).sequence == 2_048
+def test_latent_attention_has_the_parameters_and_flops_of_its_matrices() -> None:
+    """DeepSeek-AI 2024 (arXiv 2405.04434), section 2.1.1 to 2.1.3: W_DQ, W_UQ and W_QR, W_DKV and W_KR, W_UK and W_UV,
+    W_O, and a norm over each latent vector."""
+    matrices = (
+        1_024 * 256, 256 * 8 * 64, 256 * 8 * 32, 1_024 * 128, 1_024 * 32, 128 * 8 * 64, 128 * 8 * 64, 8 * 64 * 1_024
+    )  # fmt: skip
+    assert LATENT.attention_parameters == sum(matrices) + 256 + 128
+    expert = 3 * 1_024 * 256
+    mixed = LATENT.attention_parameters + 2 * 1_024 + 1_024 * 16 + 3 * 1_024 * 512 + 16 * expert
+    dense = LATENT.attention_parameters + 2 * 1_024 + 3 * 1_024 * 3_072
+    assert LATENT.block_parameters == 3 * mixed + dense
+    assert LATENT.parameters - LATENT.active_parameters == 3 * 14 * expert
+    passed = (
+        4 * sum(matrices) + 3 * (1_024 * 16 + 3 * 1_024 * (512 + 2 * 256)) + 3 * 1_024 * 3_072 + 1_024 * 8_192
+    )
+    scores = 4 * 8 * (96 + 64) * 512
+    assert LATENT.flops() == 6 * 512 * (passed + scores)
 
 
-def test_gpt_2_states_its_shape_under_other_names() -> None:
-    config = {"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1_024}
-    assert from_config({**config, "vocab_size": 50_257, "n_inner": None}) == gpt(12, 768, 12, 1_024, 50_257)
-
-
-def test_a_mixture_of_experts_states_its_experts() -> None:
-    mixtral = {**LLAMA_CONFIG, "model_type": "mixtral", "vocab_size": 32_000, "num_local_experts": 8}
-    assert from_config({**mixtral, "num_experts_per_tok": 2}, sequence=4_096) == MIXTRAL
-    shared = {**mixtral, "num_experts_per_tok": 2, "moe_intermediate_size": 1_408, "n_shared_experts": 2}
-    assert (from_config(shared).inner, from_config(shared).shared_ffn) == (1_408, 2_816)
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"hidden_size": None}, "the model configuration has no hidden_size or n_embd"),
-        ({"num_hidden_layers": "many"}, "num_hidden_layers is 'many'; it must be a whole number"),
-        ({"kv_lora_rank": 512}, "multi-head latent attention is not modelled; state the shape in numbers"),
-    ],
-)
-def test_a_configuration_that_cannot_be_read_says_why(change: dict[str, object], sentence: str) -> None:
-    with pytest.raises(ValueError, match=f"^{sentence}$"):
-        from_config({**LLAMA_CONFIG, **change})
+def test_without_a_query_rank_queries_come_from_the_hidden_state() -> None:
+    plain = replace(LATENT, query_rank=0)
+    difference = LATENT.attention_parameters - plain.attention_parameters
+    assert difference == 1_024 * 256 + 256 * 8 * 96 + 256 - 1_024 * 8 * 96
 
 
 @pytest.mark.parametrize(
@@ -92,6 +76,27 @@ def test_a_configuration_that_cannot_be_read_says_why(change: dict[str, object],
         ({"kv_heads": 3}, "8 heads cannot share 3 key-value heads evenly"),
         ({"experts": 4, "experts_per_token": 5}, "a token cannot pass 5 of 4 experts"),
         ({"ffn": -1}, "ffn is -1; it must not be negative"),
+        ({"dense_layers": 1}, "dense_layers is 1; only a mixture of experts has layers without them"),
+        (
+            {"dense_layers": 4, "experts": 8, "experts_per_token": 2},
+            "dense_layers is 4 of 4 layers, which leaves none for the experts",
+        ),
+        (
+            {"query_rank": 64},
+            "kv_rank is missing; query_rank and rope_width belong to latent attention, which has one",
+        ),
+        (
+            {"kv_rank": 64},
+            "head_width is missing; latent attention needs it: the rotary part of a head and the rest",
+        ),
+        (
+            {"kv_rank": 64, "head_width": 32, "rope_width": 32},
+            "rope_width is 32, which leaves nothing of a head of 32",
+        ),
+        (
+            {"kv_rank": 64, "head_width": 32, "kv_heads": 2},
+            "kv_heads is 2; in latent attention all 8 heads have keys of their own",
+        ),
     ],
 )
 def test_an_impossible_shape_is_refused_with_its_numbers(change: dict[str, int], sentence: str) -> None:

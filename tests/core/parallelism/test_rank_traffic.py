@@ -6,7 +6,7 @@ import pytest
 
 from platform_core.jobs.spec import JobSpec, parse
 from platform_core.parallelism.collectives import CALL, NETWORK_LATENCY, NETWORK_SHARE
-from platform_core.parallelism.communication import data_traffic
+from platform_core.parallelism.communication import data_seconds
 from platform_core.parallelism.hardware import Cluster, gpu_of
 from platform_core.parallelism.job_plan import shape_of_job
 from platform_core.parallelism.layout import MODERN, Layout
@@ -80,7 +80,7 @@ def test_a_tensor_rank_sends_its_slice_and_every_chunk_is_sent() -> None:
     ],
 )
 def test_bytes_over_the_rate_are_the_seconds_of_the_planner(shape: ModelShape, layout: Layout) -> None:
-    moved = data_traffic(shape, layout, FLAT, MODERN)
+    moved = data_seconds(shape, layout, FLAT, MODERN)
     rounds = 16
     scatters = rounds if layout.zero >= 2 else 1
     seconds = 2 * rounds * moved.gather + scatters * moved.scatter + moved.finish

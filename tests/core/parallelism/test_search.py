@@ -37,6 +37,8 @@ def exhaustive(shape: ModelShape, cluster: Cluster, recipe: Recipe, batch: int, 
     layers=st.integers(2, 6),
     hidden=st.sampled_from([1_024, 4_096, 8_192]),
     experts=st.sampled_from([0, 4]),
+    dense_layers=st.sampled_from([0, 1]),
+    latent=st.booleans(),
     sequence=st.sampled_from([1_024, 8_192]),
     nodes=st.sampled_from([1, 2]),
     batch=st.sampled_from([8, 24, 32]),
@@ -44,8 +46,9 @@ def exhaustive(shape: ModelShape, cluster: Cluster, recipe: Recipe, batch: int, 
     keep=st.integers(1, 8),
 )
 def test_the_plans_are_those_of_an_exhaustive_search(
-    layers: int, hidden: int, experts: int, sequence: int, nodes: int, batch: int, recipe: Recipe, keep: int
-) -> None:
+    layers: int, hidden: int, experts: int, dense_layers: int, latent: bool, sequence: int, nodes: int, batch: int,
+    recipe: Recipe, keep: int,
+) -> None:  # fmt: skip
     shape = replace(
         SMALL,
         layers=layers,
@@ -53,7 +56,10 @@ def test_the_plans_are_those_of_an_exhaustive_search(
         sequence=sequence,
         experts=experts,
         experts_per_token=min(2, experts),
+        dense_layers=dense_layers if experts else 0,
     )
+    if latent:
+        shape = replace(shape, head_width=192, kv_rank=128, query_rank=256, rope_width=64, value_width=128)
     cluster = Cluster(GPUS["a100-40gb"], nodes, 8)
     plans = search(shape, cluster, recipe, batch, FEW, keep).plans
     assert [plan.layout for plan in plans] == exhaustive(shape, cluster, recipe, batch, keep)

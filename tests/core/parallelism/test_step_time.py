@@ -43,7 +43,7 @@ def test_groups_within_a_node_use_nvlink_and_others_share_the_network() -> None:
     crowded, alone = link(cluster, Group(16)), link(cluster, Group(16, stride=8))
     assert crowded.rate == pytest.approx(8 * alone.rate)
     assert all_reduce(cluster, Group(1), 1e9) == 0.0
-    assert send(cluster, 8, 1e9) > send(cluster, 1, 1e9)
+    assert send(cluster, Group(2, 8), 1e9) > send(cluster, Group(2), 1e9)
 
 
 def test_an_oversubscribed_network_is_slower_beyond_a_leaf() -> None:

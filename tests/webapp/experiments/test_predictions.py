@@ -117,6 +117,26 @@ def test_a_job_that_was_resized_has_no_one_mean(job: Job) -> None:
     first.refresh_from_db()
 
 
+def test_the_prediction_is_that_of_the_place_that_the_job_has(job: Job) -> None:
+    attempt = Attempt.objects.get()
+    [member] = attempt.members.all()
+    measure()
+    predictions.compare()
+    near = Prediction.objects.get().predicted_seconds
+    other = Node.objects.exclude(id=member.node_id).first()
+    assert other is not None
+    Node.objects.update(operator_labels={"oversubscription": "8"}, gpu_type="a100-80gb")
+    Node.objects.filter(id=other.id).update(rack="another")
+    member.slots = member.slots[:1]
+    member.save()
+    attempt.members.create(node=other, rank=1, slots=[0], phase=MemberPhase.RUNNING)
+    predictions.compare()
+    far = Prediction.objects.get().predicted_seconds
+    Node.objects.update(rack="the same")
+    predictions.compare()
+    assert near < Prediction.objects.get().predicted_seconds < far
+
+
 def test_a_rank_that_has_not_reported_is_waited_for(job: Job) -> None:
     report(0, step_seconds=0.2)
     assert predictions.compare() == 0

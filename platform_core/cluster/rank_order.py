@@ -9,22 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from platform_core.cluster.snapshot import PendingJob
+from platform_core.cluster.snapshot import RankTraffic
 
 
-def node_order(job: PendingJob, racks: Sequence[Hashable], slots_each: int) -> tuple[int, ...]:
-    """The nodes in order of rank, each by its position in `racks`, where the nodes of a rack follow each other."""
+def node_order(racks: Sequence[Hashable], stages: int, traffic: RankTraffic) -> tuple[int, ...]:
+    """The nodes in order of rank, each by its position in `racks`, where the nodes of a rack follow each other.
+
+    `traffic`: between two nodes, as `RankTraffic.between_nodes` gives it.
+    """
     nodes = len(racks)
     by_stage = tuple(range(nodes))
-    if nodes % job.stages or job.stages in (1, nodes) or len(set(racks)) == 1:
+    if nodes % stages or stages in (1, nodes) or len(set(racks)) == 1:
         return by_stage
-    columns = nodes // job.stages
-    by_column = tuple(column * job.stages + stage for stage in range(job.stages) for column in range(columns))
-    weights = job.traffic.pipeline * slots_each, job.traffic.data * job.tensor
+    columns = nodes // stages
+    by_column = tuple(column * stages + stage for stage in range(stages) for column in range(columns))
 
     def bytes_between_racks(order: tuple[int, ...]) -> int:
-        pipeline, data = links_between_racks([racks[position] for position in order], job.stages)
-        return pipeline * weights[0] + data * weights[1]
+        pipeline, data = links_between_racks([racks[position] for position in order], stages)
+        return pipeline * traffic.pipeline + data * traffic.data
 
     return min(by_column, by_stage, key=bytes_between_racks)
 

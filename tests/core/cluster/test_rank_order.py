@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from platform_core.cluster.rank_order import links_between_racks, node_order
 from platform_core.cluster.snapshot import PendingJob, RankTraffic
 from platform_core.cluster.topology import Islands, islands
 from platform_core.scheduling.engine import plan
-from platform_core.scheduling.placement.rank_order import links_between_racks, node_order
 from platform_core.scheduling.placement.search import take_slots
 from tests.core.scheduling.situations import node, pending, snapshot
 
@@ -23,24 +24,28 @@ def staged(stages: int, traffic: RankTraffic, *, gpus: int = 32, tensor: int = 1
     return replace(pending("job", gpus), stages=stages, traffic=traffic, tensor=tensor, group=tensor)
 
 
+def order_of(job: PendingJob, racks: Sequence[Hashable], slots: int) -> tuple[int, ...]:
+    return node_order(racks, job.stages, job.traffic.between_nodes(slots, job.tensor))
+
+
 def test_data_groups_lie_in_one_rack_where_they_send_more() -> None:
-    assert node_order(staged(2, LIGHT_STAGES), FOUR, 8) == (0, 1, 2, 3)
+    assert order_of(staged(2, LIGHT_STAGES), FOUR, 8) == (0, 1, 2, 3)
 
 
 def test_pipeline_neighbours_lie_in_one_rack_where_they_send_more() -> None:
-    assert node_order(staged(2, LIGHT_DATA), FOUR, 8) == (0, 2, 1, 3)
+    assert order_of(staged(2, LIGHT_DATA), FOUR, 8) == (0, 2, 1, 3)
 
 
 def test_pipeline_neighbours_are_near_where_the_model_is_not_known() -> None:
     unknown = replace(pending("job", 32), stages=2)
-    assert node_order(unknown, FOUR, 8) == (0, 2, 1, 3)
+    assert order_of(unknown, FOUR, 8) == (0, 2, 1, 3)
 
 
 def test_nothing_is_chosen_in_one_rack_without_stages_or_where_nodes_hold_whole_stages() -> None:
-    assert node_order(staged(2, LIGHT_DATA), ["east"] * 4, 8) == (0, 1, 2, 3)
-    assert node_order(staged(1, LIGHT_DATA), FOUR, 8) == (0, 1, 2, 3)
-    assert node_order(staged(4, LIGHT_DATA), FOUR, 8) == (0, 1, 2, 3)
-    assert node_order(staged(8, LIGHT_DATA), FOUR, 8) == (0, 1, 2, 3)
+    assert order_of(staged(2, LIGHT_DATA), ["east"] * 4, 8) == (0, 1, 2, 3)
+    assert order_of(staged(1, LIGHT_DATA), FOUR, 8) == (0, 1, 2, 3)
+    assert order_of(staged(4, LIGHT_DATA), FOUR, 8) == (0, 1, 2, 3)
+    assert order_of(staged(8, LIGHT_DATA), FOUR, 8) == (0, 1, 2, 3)
 
 
 def test_the_seats_of_a_placement_have_the_chosen_ranks() -> None:
@@ -84,7 +89,7 @@ def between_racks(job: PendingJob, racks: list[int], slots: int, order: tuple[in
 @given(gangs())
 def test_every_node_gets_its_ranks_once(gang: tuple[PendingJob, list[int], int]) -> None:
     job, racks, slots = gang
-    assert Counter(node_order(job, racks, slots)) == Counter(range(len(racks)))
+    assert Counter(order_of(job, racks, slots)) == Counter(range(len(racks)))
 
 
 @given(gangs())
@@ -95,7 +100,7 @@ def test_the_chosen_order_sends_no_more_between_racks_than_either(
     columns = len(racks) // job.stages
     by_stage = tuple(range(len(racks)))
     by_column = tuple(column * job.stages + stage for stage in range(job.stages) for column in range(columns))
-    chosen = between_racks(job, racks, slots, node_order(job, racks, slots))
+    chosen = between_racks(job, racks, slots, order_of(job, racks, slots))
     assert chosen <= between_racks(job, racks, slots, by_stage)
     assert chosen <= between_racks(job, racks, slots, by_column)
 

@@ -1,0 +1,147 @@
+"""The shape of a model from its Hugging Face config.json.
+
+A configuration leaves out what its class has by default, and does not state which matrices have biases, so each family
+is listed here (transformers, `models/*/configuration_*.py` and `modeling_*.py`). What a family has beyond a
+`ModelShape` is refused, not guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from platform_core.parallelism.model_shape import ModelShape
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    gated: bool = True
+    biases: bool = False  # of all linear layers and norms
+    query_biases: bool = False  # of queries, keys and values only
+    head_norms: bool = False  # over each head of queries and keys
+    norms: int = 2  # of a layer
+    learned_positions: bool = False
+    tied_embeddings: bool = False  # where the configuration leaves it out
+
+
+_GPT = Family(gated=False, biases=True, tied_embeddings=True)
+_LLAMA = Family()
+# bloom has a norm behind its embedding and opt two positions more: two vectors that are not counted
+FAMILIES: Mapping[str, Family] = {
+    "gpt2": Family(gated=False, biases=True, tied_embeddings=True, learned_positions=True),
+    "opt": Family(gated=False, biases=True, tied_embeddings=True, learned_positions=True),
+    "bloom": _GPT,
+    "gpt_neox": Family(gated=False, biases=True),
+    "llama": _LLAMA,
+    "mistral": _LLAMA,
+    "mixtral": _LLAMA,
+    "phi3": _LLAMA,
+    "qwen2": Family(query_biases=True),
+    "qwen2_moe": Family(query_biases=True),
+    "qwen3": Family(head_norms=True),
+    "qwen3_moe": Family(head_norms=True),
+    "gemma": Family(tied_embeddings=True),
+    "gemma2": Family(tied_embeddings=True, norms=4),
+    "gemma3_text": Family(tied_embeddings=True, norms=4, head_norms=True),
+    "deepseek_v2": _LLAMA,
+    "deepseek_v3": _LLAMA,
+    "kimi_k2": _LLAMA,
+}
+# Layers that differ from each other in another way than `dense_layers`: by name, the value that means they do not.
+_ALIKE: Mapping[str, tuple[object, ...]] = {
+    "moe_layer_freq": (None, 1),
+    "decoder_sparse_step": (None, 1),
+    "mlp_only_layers": (None, []),
+    "mlp_bias": (None, False),
+}
+
+
+def from_config(config: Mapping[str, object], sequence: int = 0) -> ModelShape:
+    """Reads the mapping of a config.json; `sequence` replaces the longest that the model knows. Raises ValueError."""
+    family = _family(config)
+    experts = _number(config, "num_local_experts", "num_experts", "n_routed_experts", default=0)
+    ffn = _number(config, "intermediate_size", "n_inner", "ffn_dim", default=0)
+    dense = _number(config, "first_k_dense_replace", default=0) if experts else 0
+    heads = _number(config, "num_attention_heads", "n_head")
+    hidden = _number(config, "hidden_size", "n_embd")
+    kv_heads = _number(config, "num_key_value_heads", default=0)
+    kv_rank = _number(config, "kv_lora_rank", default=0)
+    rope_width = _number(config, "qk_rope_head_dim") if kv_rank else 0
+    latent_head = rope_width + _number(config, "qk_nope_head_dim") if kv_rank else 0
+    return ModelShape(
+        layers=_number(config, "num_hidden_layers", "n_layer"),
+        hidden=hidden,
+        heads=heads,
+        sequence=sequence or _number(config, "max_position_embeddings", "n_positions", "n_ctx", "seq_length"),
+        vocabulary=_number(config, "vocab_size"),
+        kv_heads=kv_heads,
+        head_width=latent_head or _number(config, "head_dim", default=0),
+        ffn=_number(config, "moe_intermediate_size", default=ffn) if experts else ffn,
+        gated=family.gated,
+        biases=family.biases,
+        learned_positions=family.learned_positions,
+        tied_embeddings=bool(config.get("tie_word_embeddings", family.tied_embeddings)),
+        experts=experts,
+        experts_per_token=_number(config, "num_experts_per_tok", default=0) if experts else 0,
+        shared_ffn=_shared_ffn(config) if experts else 0,
+        dense_layers=dense,
+        dense_ffn=ffn if dense else 0,
+        kv_rank=kv_rank,
+        query_rank=_number(config, "q_lora_rank", default=0) if kv_rank else 0,
+        rope_width=rope_width,
+        value_width=_number(config, "v_head_dim") if kv_rank else 0,
+        other_parameters=_other_parameters(config, family, hidden, heads, kv_heads or heads),
+    )
+
+
+def _family(config: Mapping[str, object]) -> Family:
+    if isinstance(config.get("text_config"), Mapping):
+        raise ValueError("it describes a model of text and images; give the mapping of its text_config alone")
+    name = str(config.get("model_type") or "")
+    if name not in FAMILIES:
+        raise ValueError(
+            f"its model_type is {name or 'missing'}; known are {', '.join(sorted(FAMILIES))}. "
+            "State the model_type of a relative with equal layers, or the shape in numbers"
+        )
+    for field, usual in _ALIKE.items():
+        if config.get(field) not in usual:
+            raise ValueError(
+                f"{field} is {config[field]!r}; layers that differ so are not modelled, state the shape in numbers"
+            )
+    return FAMILIES[name]
+
+
+def _other_parameters(
+    config: Mapping[str, object], family: Family, hidden: int, heads: int, groups: int
+) -> int:
+    """Of a layer, beside what a `ModelShape` counts."""
+    width = _number(config, "head_dim", default=hidden // heads)
+    other = (family.norms - 2) * hidden
+    if family.head_norms:
+        other += 2 * width
+    attention_biases = config.get("attention_bias") and not family.biases
+    if family.query_biases or attention_biases:
+        other += (heads + 2 * groups) * width
+    if attention_biases:
+        other += hidden
+    if config.get("shared_expert_intermediate_size"):
+        other += hidden  # of the gate in front of the shared expert
+    return other
+
+
+def _shared_ffn(config: Mapping[str, object]) -> int:
+    width = _number(config, "shared_expert_intermediate_size", default=0)
+    shared = _number(config, "n_shared_experts", default=0)
+    return width or shared * _number(config, "moe_intermediate_size", default=0)
+
+
+def _number(config: Mapping[str, object], *names: str, default: int | None = None) -> int:
+    for name in names:
+        value = config.get(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        if value is not None:
+            raise ValueError(f"{name} is {value!r}; it must be a whole number")
+    if default is None:
+        raise ValueError(f"the model configuration has no {' or '.join(names)}")
+    return default

@@ -1,0 +1,96 @@
+"""Published config.json files give the published counts, or a sentence that says why not."""
+
+import pytest
+
+from platform_core.parallelism.hugging_face import FAMILIES, from_config
+from platform_core.parallelism.model_shape import gpt
+from tests.core.parallelism import shapes
+from tests.core.parallelism.configurations import (
+    DEEPSEEK_V2,
+    DEEPSEEK_V3,
+    KIMI_K2,
+    LLAMA_8B,
+    PUBLISHED,
+    config,
+)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_published_configuration_has_exactly_the_parameters_of_its_weights(name: str) -> None:
+    published, parameters = PUBLISHED[name]
+    assert from_config(published).parameters == parameters
+
+
+@pytest.mark.parametrize(
+    ("published", "billions", "active"),
+    [
+        (DEEPSEEK_V2, 236, 21),  # DeepSeek-AI 2024, arXiv 2405.04434, abstract
+        (DEEPSEEK_V3, 671, 37),  # DeepSeek-AI 2024, arXiv 2412.19437, abstract
+        (KIMI_K2, 1_026, 32),  # Kimi Team 2025, arXiv 2507.20534: 1.04 T and 32 B
+        (PUBLISHED["Qwen3 235B A22B"][0], 235, 22),
+        (PUBLISHED["Qwen1.5 MoE A2.7B"][0], 14, 2),
+    ],
+)
+def test_a_token_passes_as_many_parameters_as_published(
+    published: dict[str, object], billions: int, active: int
+) -> None:
+    shape = from_config(published)
+    assert round(shape.parameters / 1e9) == billions
+    assert shape.active_parameters // 10**9 == active
+
+
+@pytest.mark.parametrize(("published", "gigaflops"), [(DEEPSEEK_V2, 155), (DEEPSEEK_V3, 250)])
+def test_training_costs_the_published_flops_a_token(published: dict[str, object], gigaflops: int) -> None:
+    """Zhao et al. 2025 (arXiv 2505.09343), table 2: sequences of 4,096, with the masked half of the scores left out.
+    The embedding is not a product."""
+    shape = from_config(published, sequence=4_096)
+    masked = 3 * shape.layers * shape.sequence * (shape.query_width + shape.output_width)
+    assert round((shape.flops() / shape.sequence - masked) / 1e9) == gigaflops
+
+
+def test_a_llama_and_a_mixtral_are_the_shapes_that_the_tests_state_in_numbers() -> None:
+    assert from_config(LLAMA_8B, sequence=8_192) == shapes.LLAMA_8B
+    assert from_config(PUBLISHED["Mixtral 8x7B"][0]) == shapes.MIXTRAL
+
+
+def test_gpt_2_states_its_shape_under_other_names() -> None:
+    config = {"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1_024}
+    assert from_config({**config, "vocab_size": 50_257, "n_inner": None}) == gpt(12, 768, 12, 1_024, 50_257)
+
+
+def test_opt_and_bloom_are_right_but_for_two_vectors() -> None:
+    opt = {
+        **config("opt", 768, 0, 12, 12, 50_272),
+        "max_position_embeddings": 2_048,
+        "intermediate_size": None,
+    }
+    assert from_config({**opt, "ffn_dim": 3_072}).parameters == 125_239_296 - 2 * 768
+    bloom = {"model_type": "bloom", "hidden_size": 1_024, "n_layer": 24, "n_head": 16, "vocab_size": 250_880}
+    assert from_config(bloom, sequence=2_048).parameters == 559_214_592 - 2 * 1_024
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_is_proven_on_a_published_model(family: str) -> None:
+    proven = {str(published["model_type"]) for published, _ in PUBLISHED.values()}
+    assert family in proven | {"opt", "bloom", "kimi_k2"}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"hidden_size": None}, "the model configuration has no hidden_size or n_embd"),
+        ({"num_hidden_layers": "many"}, "num_hidden_layers is 'many'; it must be a whole number"),
+        ({"model_type": "falcon"}, "its model_type is falcon; known are bloom, "),
+        ({"model_type": None}, "its model_type is missing; known are bloom, "),
+        ({"text_config": {"hidden_size": 4_096}}, "it describes a model of text and images"),
+        ({"kv_lora_rank": 512}, "the model configuration has no qk_rope_head_dim"),
+        (
+            {"model_type": "qwen3_moe", "num_experts": 8, "num_experts_per_tok": 2, "mlp_only_layers": [3]},
+            r"mlp_only_layers is \[3\]; layers that differ so are not modelled, state the shape in numbers",
+        ),
+        ({"model_type": "deepseek_v3", "moe_layer_freq": 2}, "moe_layer_freq is 2; layers that differ so"),
+    ],
+)
+def test_a_configuration_that_cannot_be_read_says_why(change: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ValueError, match=f"^{sentence}"):
+        from_config({**LLAMA_8B, **change})

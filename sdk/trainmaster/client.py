@@ -248,7 +248,9 @@ class Client(Connection):
 
     def pin_deployment(self, deployment_id: str, pinned: bool) -> Deployment:
         """Whether nodes may evict it when they need disk space."""
-        return Deployment.of(self.call("PATCH", f"deployments/{segment(deployment_id)}", json={"pin": pinned}))
+        return Deployment.of(
+            self.call("PATCH", f"deployments/{segment(deployment_id)}", json={"pin": pinned})
+        )
 
     def deployment(self, deployment_id: str) -> Deployment:
         return Deployment.of(self.call("GET", f"deployments/{segment(deployment_id)}"))

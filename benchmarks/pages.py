@@ -32,7 +32,8 @@ from webapp.operations.cast import CAST
 from webapp.operations.platform_process import PlatformProcess
 from webapp.operations.state_folder import read_environment
 
-LOADS, SETTLE_S, TURN_S, TURN_PIXELS = 3, 3.0, 0.05, 600
+LOADS, PATIENCE_S = 3, 180
+SETTLE_S, TURN_S, TURN_PIXELS = 3.0, 0.05, 600
 # `first` is what the page is opened for; `each` what there may be too many of, and `reached` how far one has come.
 MEASURES = {
     "table_10k": {
@@ -115,12 +116,12 @@ def measured(url: str, measure: str, address: str, seconds: float) -> dict[str, 
         }
 
 
-def _first(page: Page, seconds: float = 120) -> float:
+def _first(page: Page) -> float:
     """Asks again and again: a wait of Playwright's needs eval, which our pages forbid."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE_S
     while not (at := page.evaluate("window.firstAt")):
         if time.monotonic() > deadline:
-            sys.exit(f"{page.url[:200]} showed nothing within {seconds:.0f} s")
+            sys.exit(f"{page.url[:200]} showed nothing within {PATIENCE_S} s")
         time.sleep(TURN_S)
     return float(at)
 
@@ -142,6 +143,7 @@ def signed_in(url: str) -> Iterator[Page]:
         switches = ["--no-sandbox", "--disable-gpu"]
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=switches)
         page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.set_default_timeout(1000 * PATIENCE_S)
         page.goto(f"{url}/login/")
         page.get_by_label("Username").fill("alice")
         page.get_by_label("Password").fill(password)

@@ -1,4 +1,5 @@
-"""The measures of benchmarks.metrics that read and write the database, each in a process of its own."""
+"""The measures of benchmarks.metrics that read and write the database, and the runs of benchmarks.pages, each in a
+process of its own."""
 
 import json
 import math
@@ -28,7 +29,9 @@ from webapp.experiments.models import Run  # noqa: E402
 from webapp.metrics import queries, services  # noqa: E402
 from webapp.metrics.values import Points  # noqa: E402
 
-RUNS, COMPARED, COMPARED_METRICS, COLUMNS = 10_000, 50, 24, 2_000
+RUNS, COMPARED, COLUMNS = 10_000, 50, 2_000
+COMPARED_KEYS = [f"{part}/{name}" for part in ("train", "val", "test") for name in "abcdefgh"]
+MANY_KEYS = ["train/loss", "val/loss", "val/accuracy", "lr", "perf/step_time", "perf/tokens_per_second"]
 BEGAN_MS = 1_790_000_000_000
 Figures = dict[str, Any]
 
@@ -151,9 +154,8 @@ def timed(client: Client, address: str) -> tuple[float, int, Any]:
 def compare_50x24() -> Figures:
     """The page, and its charts, twelve a request; the median of five. A browser asks for six at once, to draw the first
     charts sooner."""
-    keys = [f"{part}/{name}" for part in ("train", "val", "test") for name in "abcdefgh"]
-    ids = make_runs("compared", COMPARED, keys[:COMPARED_METRICS], 2_000)
-    client, chosen = signed_in(), ",".join(ids)
+    keys, client = COMPARED_KEYS, signed_in()
+    chosen = ",".join(runs_of_compare_50x24()["runs"])
     charts = [f"/experiments/curves/?runs={chosen}&key={'&key='.join(keys[at : at + 12])}" for at in (0, 12)]
     addresses = [f"/experiments/compare/?runs={chosen}", *charts]
     rounds = [[timed(client, address) for address in addresses] for _ in range(6)]
@@ -162,18 +164,34 @@ def compare_50x24() -> Figures:
 
 
 def run_table_10k() -> Figures:
-    keys = ["train/loss", "val/loss", "val/accuracy", "lr", "perf/step_time", "perf/tokens_per_second"]
-    first, *_ = make_runs("many", RUNS, keys, 50)
     client = signed_in()
     order = urlencode({"order": "metrics.`val/loss` ASC"})
-    address = f"/experiments/{Run.objects.get(id=first).experiment_id}/?{order}"
+    address = f"/experiments/{runs_of_table_10k()['experiment']}/?{order}"
     took = [timed(client, address)[0] for _ in range(6)]
     return {"server_ms": round(statistics.median(took[1:]))}
 
 
+def runs_of_table_10k() -> Figures:
+    first, *_ = make_runs("many", RUNS, MANY_KEYS, 50)
+    return {"experiment": Run.objects.get(id=first).experiment_id}
+
+
+def runs_of_compare_50x24() -> Figures:
+    return {"runs": make_runs("compared", COMPARED, COMPARED_KEYS, 2_000)}
+
+
 MEASURES: dict[str, Callable[[], Figures]] = {
     measure.__name__: measure
-    for measure in (prepare, bytes_per_point, load_10m, curve_10m, run_table_10k, compare_50x24)
+    for measure in (
+        prepare,
+        bytes_per_point,
+        load_10m,
+        curve_10m,
+        run_table_10k,
+        compare_50x24,
+        runs_of_table_10k,
+        runs_of_compare_50x24,
+    )
 }
 
 if __name__ == "__main__":

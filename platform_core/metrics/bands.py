@@ -16,6 +16,8 @@ from platform_core.metrics.blocks import BLOCK_POINTS, Blocks, merge, summarise
 from platform_core.metrics.points import Places, Points
 
 X: TypeAlias = npt.NDArray[Any]  # of whole numbers or floats
+_EXACT = 22  # the greatest power of ten that a float64 holds without error
+_POWERS = 10.0 ** np.arange(_EXACT + 1)
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Window = tuple[float, float]  # both ends belong to it
 
@@ -109,12 +111,11 @@ def gathered(points: Points, series: Places, x: X, frame: Frame) -> Stretches:
     return Stretches(summarise(points, starts), series[starts], *_extents(x, x, starts))
 
 
-def of_points(points: Points, series: Places, x: X, frame: Frame, digits: int = 17) -> list[Bands]:
-    """What `bands` makes of points alone, without the summaries that only blocks need."""
-    points, series, x, starts = _in_columns(points, series, x, frame)
+def of_points(value: X, series: Places, x: X, frame: Frame, digits: int = 17) -> list[Bands]:
+    """What `bands` makes of points alone, of which it needs the values only."""
+    value, series, x, starts = _in_columns(value, series, x, frame)
     if len(starts) == 0:
         return [Bands() for _ in frame.windows]
-    value = np.ascontiguousarray(points["value"])
     finite = np.isfinite(value)
     count = np.diff(starts, append=len(value))
     there = count if finite.all() else np.add.reduceat(finite.astype(np.int64), starts)
@@ -136,8 +137,8 @@ def of_points(points: Points, series: Places, x: X, frame: Frame, digits: int = 
     return _by_series(columns, series[starts], frame)
 
 
-def _in_columns(points: Points, series: Places, x: X, frame: Frame) -> tuple[Points, Places, X, Places]:
-    """Those inside their windows, column after column, and where each column begins."""
+def _in_columns(points: X, series: Places, x: X, frame: Frame) -> tuple[X, Places, X, Places]:
+    """Those points or values inside their windows, column after column, and where each column begins."""
     inside = frame.inside(series, x, x)
     if not inside.all():
         points, series, x = points[inside], series[inside], x[inside]
@@ -199,9 +200,11 @@ def rounded(values: npt.NDArray[np.float64], digits: int) -> npt.NDArray[np.floa
         return values
     with np.errstate(all="ignore"):
         exponents = digits - 1 - np.floor(np.log10(np.abs(values)))
-        up, down = 10.0 ** np.maximum(exponents, 0), 10.0 ** np.maximum(-exponents, 0)
+        near = np.abs(exponents) <= _EXACT
+        whole = np.where(near, exponents, 0).astype(np.int64)
+        up, down = _POWERS[np.maximum(whole, 0)], _POWERS[np.maximum(-whole, 0)]
         result: npt.NDArray[np.float64] = np.round(values * up / down) / up * down
-    return np.where(np.isfinite(result) & (np.abs(exponents) <= 22), result, values)
+    return np.where(np.isfinite(result) & near, result, values)
 
 
 def _ranks(series: Places, x: X) -> Places:

@@ -27,7 +27,7 @@ from trainmaster.answers import (
     Team,
     UnexpectedAnswer,
 )
-from trainmaster.connection import ApiError, ClientError, Connection, Sent, Unreachable, part, results
+from trainmaster.connection import ApiError, ClientError, Connection, Sent, Unreachable, results, segment
 
 __all__ = ["ApiError", "Client", "ClientError", "UnexpectedAnswer", "Unreachable"]
 
@@ -58,7 +58,7 @@ class Client(Connection):
 
     def quotas(self, team: str) -> list[Quota]:
         """One for each GPU type."""
-        return [Quota.of(body) for body in results(self.call("GET", f"teams/{part(team)}/quotas"))]
+        return [Quota.of(body) for body in results(self.call("GET", f"teams/{segment(team)}/quotas"))]
 
     # Jobs
 
@@ -83,7 +83,7 @@ class Client(Connection):
         return DryRun.of(self.call("POST", "training-jobs/dry-run", json=dict(spec)))
 
     def job(self, job_id: str) -> Job:
-        return Job.of(self.call("GET", f"training-jobs/{part(job_id)}"))
+        return Job.of(self.call("GET", f"training-jobs/{segment(job_id)}"))
 
     def find_job(self, reference: str) -> Job:
         """By id, NAME, TEAM/NAME or the beginning of an id; without `lineage`. Of several with the name the newest."""
@@ -112,20 +112,20 @@ class Client(Connection):
     def run_again(self, job_id: str, *, idempotency_key: str | None = None) -> Job:
         """The new job, with the code, data, image, settings and seed of this one."""
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
-        return Job.of(self.call("POST", f"training-jobs/{part(job_id)}/again", headers=headers))
+        return Job.of(self.call("POST", f"training-jobs/{segment(job_id)}/again", headers=headers))
 
     def reproduction(self, job_id: str) -> Reproduction:
         """Of a job that repeats another one: what differs, and whether the metrics agree."""
-        return Reproduction.of(self.call("GET", f"training-jobs/{part(job_id)}/reproduction"))
+        return Reproduction.of(self.call("GET", f"training-jobs/{segment(job_id)}/reproduction"))
 
     def cancel(self, job_id: str) -> Job:
-        return Job.of(self.call("POST", f"training-jobs/{part(job_id)}/cancel"))
+        return Job.of(self.call("POST", f"training-jobs/{segment(job_id)}/cancel"))
 
     def logs(self, job_id: str, *, after: int = 0, rank: int | None = None, search: str = "") -> LogPage:
         params = {"after": str(after)}
         params |= {"rank": str(rank)} if rank is not None else {}
         params |= {"search": search} if search else {}
-        body = self.call("GET", f"training-jobs/{part(job_id)}/logs", params=params)
+        body = self.call("GET", f"training-jobs/{segment(job_id)}/logs", params=params)
         if not isinstance(body, dict):
             raise UnexpectedAnswer("The server's answer has no lines; is it Trainmaster, and as new as this?")
         lines = tuple(LogLine.of(line) for line in body.get("lines") or ())
@@ -133,16 +133,16 @@ class Client(Connection):
 
     def events(self, job_id: str) -> list[dict[str, Any]]:
         """All events of the job, oldest first."""
-        return results(self.call("GET", f"training-jobs/{part(job_id)}/events"))
+        return results(self.call("GET", f"training-jobs/{segment(job_id)}/events"))
 
     def checkpoints(self, job_id: str) -> list[dict[str, Any]]:
-        return results(self.call("GET", f"training-jobs/{part(job_id)}/checkpoints"))
+        return results(self.call("GET", f"training-jobs/{segment(job_id)}/checkpoints"))
 
     def metrics(self, job_id: str, *, key: str = "", after_step: int | None = None) -> dict[str, Any]:
         """`series` by metric as [[step, value, at_ms], …], `summary`, `parameters`."""
         params = {"key": key} if key else {}
         params |= {"after_step": str(after_step)} if after_step is not None else {}
-        body = self.call("GET", f"training-jobs/{part(job_id)}/metrics", params=params)
+        body = self.call("GET", f"training-jobs/{segment(job_id)}/metrics", params=params)
         return dict(body) if isinstance(body, dict) else {}
 
     def experiments(self, *, team: str = "", search: str = "") -> list[Experiment]:
@@ -172,9 +172,9 @@ class Client(Connection):
         upload_id = Snapshot.of(begun).id
         count = 0
         for path, source in files:
-            self.send_file(f"uploads/{part(upload_id)}/files/{quote(path)}", source, sent)
+            self.send_file(f"uploads/{segment(upload_id)}/files/{quote(path)}", source, sent)
             count += 1
-        made = self.call("POST", f"uploads/{part(upload_id)}/complete", json={"files": count})
+        made = self.call("POST", f"uploads/{segment(upload_id)}/complete", json={"files": count})
         if not isinstance(made, dict) or not made.get("manifest"):
             raise UnexpectedAnswer("The server completed the upload without naming its manifest.")
         return str(made["manifest"])
@@ -185,7 +185,7 @@ class Client(Connection):
     ) -> Snapshot:  # fmt: skip
         body: dict[str, Any] = {"team": team, "purpose": purpose, "projects": list(projects)}
         body |= {"manifest": manifest} if manifest else {"source_url": source_url, "paths": list(paths)}
-        return Snapshot.of(self.call("POST", f"datasets/{part(name)}/snapshots", json=body))
+        return Snapshot.of(self.call("POST", f"datasets/{segment(name)}/snapshots", json=body))
 
     def datasets(self, *, team: str = "", name: str = "", search: str = "") -> list[Snapshot]:
         """Snapshots of the datasets of your teams, newest first."""
@@ -203,7 +203,7 @@ class Client(Connection):
         """From exactly one of checkpoint, source_url and manifest."""
         given = {"checkpoint": checkpoint, "source_url": source_url, "manifest": manifest}
         body = {"team": team} | {field: value for field, value in given.items() if value}
-        return ModelVersion.of(self.call("POST", f"models/{part(name)}/versions", json=body))
+        return ModelVersion.of(self.call("POST", f"models/{segment(name)}/versions", json=body))
 
     def deploy(
         self, model: str, version: int, *, nodes: Sequence[str] = (), source_url: str = "", strategy: str = "",
@@ -228,15 +228,15 @@ class Client(Connection):
 
     def promote(self, deployment_id: str) -> Deployment:
         """The canaries are checked once more, then the other nodes follow."""
-        return Deployment.of(self.call("POST", f"deployments/{part(deployment_id)}/promote"))
+        return Deployment.of(self.call("POST", f"deployments/{segment(deployment_id)}/promote"))
 
     def roll_back(self, deployment_id: str) -> Deployment:
         """Every node switches to the version it ran before."""
-        return Deployment.of(self.call("POST", f"deployments/{part(deployment_id)}/rollback"))
+        return Deployment.of(self.call("POST", f"deployments/{segment(deployment_id)}/rollback"))
 
     def retry_deployment(self, deployment_id: str) -> Deployment:
         """Failed nodes fetch again; failed hooks and health checks run again."""
-        return Deployment.of(self.call("POST", f"deployments/{part(deployment_id)}/retry"))
+        return Deployment.of(self.call("POST", f"deployments/{segment(deployment_id)}/retry"))
 
     def plan(
         self, model: str, version: int, *, nodes: Sequence[str] = (), strategy: str = "auto", rate_cap: int = 0
@@ -248,10 +248,12 @@ class Client(Connection):
 
     def pin_deployment(self, deployment_id: str, pinned: bool) -> Deployment:
         """Whether nodes may evict it when they need disk space."""
-        return Deployment.of(self.call("PATCH", f"deployments/{part(deployment_id)}", json={"pin": pinned}))
+        return Deployment.of(
+            self.call("PATCH", f"deployments/{segment(deployment_id)}", json={"pin": pinned})
+        )
 
     def deployment(self, deployment_id: str) -> Deployment:
-        return Deployment.of(self.call("GET", f"deployments/{part(deployment_id)}"))
+        return Deployment.of(self.call("GET", f"deployments/{segment(deployment_id)}"))
 
     def deployments(self, model: str = "") -> list[Deployment]:
         """The newest 100, or those of one model, TEAM/NAME."""
@@ -259,7 +261,7 @@ class Client(Connection):
         return [Deployment.of(body) for body in results(self.call("GET", "deployments", params=filters))]
 
     def cancel_deployment(self, deployment_id: str) -> Deployment:
-        return Deployment.of(self.call("DELETE", f"deployments/{part(deployment_id)}"))
+        return Deployment.of(self.call("DELETE", f"deployments/{segment(deployment_id)}"))
 
     def nodes(self) -> list[Node]:
         return [Node.of(body) for body in results(self.call("GET", "nodes"))]
@@ -267,7 +269,7 @@ class Client(Connection):
     def drain_node(self, node: str, *, reason: str = "", seconds: int | None = None) -> Node:
         """It takes no new jobs; with `seconds` it is under maintenance for so long and then takes jobs again."""
         body = {"reason": reason} | ({} if seconds is None else {"seconds": seconds})
-        return Node.of(self.call("POST", f"nodes/{part(node)}/drain", json=body))
+        return Node.of(self.call("POST", f"nodes/{segment(node)}/drain", json=body))
 
     def resume_node(self, node: str) -> Node:
-        return Node.of(self.call("POST", f"nodes/{part(node)}/resume"))
+        return Node.of(self.call("POST", f"nodes/{segment(node)}/resume"))

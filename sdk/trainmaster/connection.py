@@ -137,6 +137,6 @@ def results(body: Any) -> list[Any]:
     return results
 
 
-def part(text: str) -> str:
+def segment(text: str) -> str:
     """One segment of a path, whatever is typed."""
     return quote(text, safe="")

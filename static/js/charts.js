@@ -29,6 +29,7 @@ function library() {
 let [refetching, refetchedAt] = [0, -Infinity];
 let [painting, paintedAt, paintTook] = [0, -Infinity, 0];
 let refining = 0;
+let turn = Promise.resolve();
 const waiting = new Set(); // figures whose drawing has changed
 let redrawing = 0;
 
@@ -113,8 +114,19 @@ function show(figure, chart, source, address) {
   if (!before) details.addEventListener("toggle", () => fillTable(figure));
   if (empty) return;
   fillTable(figure);
-  if (before?.painted || address) paint(figure);
+  if (before?.painted) paint(figure);
+  else if (address) paintInTurn(figure);
   else near.observe(figure);
+}
+
+// One chart a task: a request brings several, and a reader who scrolls is heard between two of them. A chart that has
+// left the window meanwhile is drawn when it comes back.
+function paintInTurn(figure) {
+  turn = turn.then(() => {
+    const entry = known.get(figure);
+    if (entry?.near) return paint(figure);
+    if (entry) entry.stale = true;
+  }).then(() => new Promise((resolve) => setTimeout(resolve)));
 }
 
 // What the page around the figure says about its drawing.
@@ -169,7 +181,7 @@ function repaint(figure) {
   arrange(figure);
   legend(figure, entry.chart);
   fillTable(figure);
-  if (entry.painted) paint(figure);
+  if (entry.painted || entry.stale) paint(figure);
 }
 
 function zoom(from, change) {

@@ -1,17 +1,15 @@
-// A table of thousands of rows that come a stretch at a time: htmx fetches the next stretch when one scrolls there, and
-// what is far from the window is put away and brought back. Selected rows stay selected.
+// A table of thousands of rows that come a stretch at a time: htmx fetches the next stretch before one has scrolled there,
+// and what is far from the window is put away and brought back. Selected rows stay selected.
 
-const NEAR = "3000px 0px"; // rows within this distance of the window stay in the page
+const NEAR = "3000px 0px"; // rows within this distance of the window are in the page
 const away = new WeakMap(); // stretch → its rows
 
 function form() {
   return document.getElementById("selection");
 }
 
-function putAway(stretch) {
-  if (away.has(stretch) || stretch.contains(document.activeElement)) return;
-  const { height } = stretch.getBoundingClientRect();
-  if (!height) return;
+function putAway(stretch, height) {
+  if (!height || away.has(stretch) || stretch.contains(document.activeElement)) return;
   for (const box of stretch.querySelectorAll("[data-pick]:checked")) keep(box.value);
   const columns = stretch.rows[0]?.cells.length ?? 1;
   away.set(stretch, [...stretch.rows]);
@@ -46,11 +44,15 @@ function release(value) {
 }
 
 const watcher = new IntersectionObserver((entries) => {
-  for (const { isIntersecting, target } of entries) (isIntersecting ? bringBack : putAway)(target);
+  for (const { isIntersecting, target, boundingClientRect } of entries) {
+    if (!isIntersecting) putAway(target, boundingClientRect.height);
+    else if ("next" in target.dataset) window.htmx.trigger(target, "near");
+    else bringBack(target);
+  }
 }, { rootMargin: NEAR });
 
 function look() {
-  document.querySelectorAll("[data-windowed] [data-stretch]").forEach((stretch) => watcher.observe(stretch));
+  document.querySelectorAll("[data-windowed] :is([data-stretch], [data-next])").forEach((part) => watcher.observe(part));
   tell();
 }
 

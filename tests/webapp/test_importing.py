@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import time
@@ -109,9 +110,12 @@ def test_event_files_become_runs_and_grow_with_them(trainmaster: Trainmaster, tm
     assert Run.objects.count() == 2
 
 
-def test_an_offline_run_of_wandb_is_read_from_its_datastore(trainmaster: Trainmaster) -> None:
-    command = ("import", "wandb", str(WANDB))
-    trainmaster(*command)
+def test_an_offline_run_of_wandb_is_read_from_its_datastore(trainmaster: Trainmaster, tmp_path: Path) -> None:
+    [recorded] = WANDB.iterdir()
+    shutil.copytree(recorded, tmp_path / "run")
+    (tmp_path / "run" / "files" / "saved.txt").symlink_to(recorded / "files" / "requirements.txt")
+    command = ("import", "wandb", str(tmp_path / "run"))
+    assert "left out: saved.txt" in trainmaster(*command).stderr
     run = Run.objects.get()
     assert (run.name, run.group, run.description, run.state) == ("first", "seeds", "A **note**", "succeeded")
     assert run.parameters == {"lr": 0.1, "model.layers": 4, "model.name": "tiny"}
@@ -121,10 +125,16 @@ def test_an_offline_run_of_wandb_is_read_from_its_datastore(trainmaster: Trainma
     assert points(run, "best") == [(7, 0.2)]
     assert sorted(run.rich_values.values_list("key", "kind")) == [
         ("hist", "histogram"),
+        ("pics", "image"),
+        ("pics", "image"),
         ("tab", "table"),
         ("text", "text"),
     ]
-    assert "requirements.txt" in run.files.values_list("path", flat=True)
+    pictures = run.rich_values.filter(kind="image").order_by("index")
+    assert list(pictures.values_list("step", "index", "caption")) == [(7, 0, "cat"), (7, 1, "dog")]
+    files = set(run.files.values_list("path", flat=True))
+    assert "requirements.txt" in files
+    assert "saved.txt" not in files
     before = everything()
     trainmaster(*command)
     assert everything() == before

@@ -6,6 +6,7 @@ second bytes and so on, since neighbours share their leading bytes.
 """
 
 import threading
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,14 @@ import zstandard
 
 from platform_core.metrics.points import POINT, Points
 
+Column: TypeAlias = npt.NDArray[Any]  # of int64 or float64
 _LEVEL = 3
+_COLUMNS = {
+    "step": (0, 1),
+    "at_ms": (1, 2),
+    "value": (2, 0),
+    "attempt": (3, 1),
+}  # place, how often differenced
 _local = threading.local()  # a compressor serves one thread at a time
 
 
@@ -32,15 +40,34 @@ def encode(points: Points, compacted: bool) -> bytes:
 def decode(payload: bytes, compacted: bool) -> Points:
     if not compacted:
         return np.frombuffer(payload, POINT)
-    data = np.frombuffer(_decompressor().decompress(payload), np.uint8).reshape(4, 8, -1)
-    columns = np.ascontiguousarray(data.transpose(0, 2, 1)).view(np.uint64)[:, :, 0]
-    sums = np.cumsum(columns, axis=1)
-    points = np.empty(columns.shape[1], POINT)
-    points["step"] = sums[0].view(np.int64)
-    points["at_ms"] = np.cumsum(sums[1]).view(np.int64)
-    points["value"] = columns[2].view(np.float64)
-    points["attempt"] = sums[3].view(np.int64)
+    columns = _decompressed(payload)
+    points = np.empty(columns.shape[2], POINT)
+    for name in _COLUMNS:
+        points[name] = _column(columns, name)
     return points
+
+
+def decode_columns(payload: bytes, compacted: bool, *names: str) -> tuple[Column, ...]:
+    """The columns `names` of the points, each contiguous, without the work for the others."""
+    if not compacted:
+        points = np.frombuffer(payload, POINT)
+        return tuple(np.ascontiguousarray(points[name]) for name in names)
+    columns = _decompressed(payload)
+    return tuple(_column(columns, name) for name in names)
+
+
+def _decompressed(payload: bytes) -> npt.NDArray[np.uint8]:
+    """Of shape (columns, bytes of a number, points)."""
+    data = _decompressor().decompress(payload)
+    return np.frombuffer(data, np.uint8).reshape(len(_COLUMNS), 8, -1)
+
+
+def _column(columns: npt.NDArray[np.uint8], name: str) -> Column:
+    place, differences = _COLUMNS[name]
+    numbers = np.ascontiguousarray(columns[place].T).view(np.uint64)[:, 0]
+    for _ in range(differences):
+        numbers = np.cumsum(numbers)
+    return numbers.view(np.float64 if name == "value" else np.int64)
 
 
 def _differences(column: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

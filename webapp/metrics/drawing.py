@@ -114,11 +114,15 @@ def _over_time(series: Sequence[int], frame: Frame, wall: bool, digits: int) -> 
         np.ascontiguousarray(blocks[high]),
     )
     coarse = frame.too_coarse(stretches)
+    ids, axis = [row[1] for row in found], "at_ms" if wall else "step"
+    if ids and coarse.all():
+        columns = segments.decoded_columns(ids, axis, "value")
+        x, values = (np.concatenate(parts) for parts in zip(*(columns[id] for id in ids), strict=True))
+        of_series = np.repeat(owners, [len(columns[id][0]) for id in ids])
+        return pixels.of_points(values, of_series, x, frame, digits)
     if coarse.any():
-        points, of_series = _points([row[1] for row in found], owners, sizes, coarse)
-        x = np.ascontiguousarray(points["at_ms" if wall else "step"])
-        if coarse.all():
-            return pixels.of_points(points, of_series, x, frame, digits)
+        points, of_series = _points(ids, owners, sizes, coarse)
+        x = np.ascontiguousarray(points[axis])
         stretches = pixels.beside(stretches.where(~coarse), pixels.gathered(points, of_series, x, frame))
     return pixels.bands(stretches, frame, digits)
 

@@ -73,7 +73,7 @@ FROM metrics_segment
 WHERE series_id = %(series)s AND last_step >= %(first)s AND first_step <= %(last)s
 ORDER BY first_step, first_ms, id
 """
-_PAYLOADS = "SELECT id, compacted, payload FROM metrics_segment WHERE id = ANY(%(ids)s::bigint[])"
+_PAYLOADS = "SELECT id, payload, compacted FROM metrics_segment WHERE id = ANY(%(ids)s::bigint[])"
 _BLOCKS = """
 SELECT blocks FROM metrics_segment WHERE series_id = %(series)s AND id <> ALL(%(without)s::bigint[])
 ORDER BY first_step, first_ms, id
@@ -106,14 +106,23 @@ def of_one_state(read: Callable[[], T]) -> T:
     return read()
 
 
-def decoded(ids: Sequence[int]) -> dict[int, Points]:
-    """Raises Replaced when one of them is there no more."""
+def payloads(ids: Sequence[int]) -> list[tuple[int, bytes, bool]]:
+    """Segment, payload and whether that is compacted. Raises Replaced when one of them is there no more."""
     found = rows(_PAYLOADS, {"ids": list(ids)}) if ids else []
     if len(found) < len(set(ids)):
         raise Replaced(
             f"{len(set(ids)) - len(found)} of {len(ids)} segments were replaced while they were read"
         )
-    return {id: codec.decode(payload, compacted) for id, compacted, payload in found}
+    return found
+
+
+def decoded(ids: Sequence[int]) -> dict[int, Points]:
+    return {id: codec.decode(payload, compacted) for id, payload, compacted in payloads(ids)}
+
+
+def decoded_columns(ids: Sequence[int], *names: str) -> dict[int, tuple[codec.Column, ...]]:
+    """Segment → these columns of its points."""
+    return {id: codec.decode_columns(payload, compacted, *names) for id, payload, compacted in payloads(ids)}
 
 
 def blocks(series: int, without: Sequence[int] = ()) -> Blocks:

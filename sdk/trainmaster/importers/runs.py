@@ -36,6 +36,7 @@ class Rich:
     document: Mapping[str, Any] | None = None
     data: bytes = b""
     suffix: str = ""
+    caption: str = ""
 
 
 @dataclass(frozen=True, slots=True)

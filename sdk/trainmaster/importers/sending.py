@@ -100,7 +100,7 @@ class _Sender:
             "index": value.index,
             "at_ms": value.at_ms,
             "type": value.kind,
-        }
+        } | ({"caption": value.caption} if value.caption else {})
         path = f"{self._path}/values"
         try:
             if value.document is not None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from platform_core.experiments.rich_values import MAX_CAPTION
 from trainmaster.importers.runs import (
     MOST_KEY,
     MOST_TAG,
@@ -28,7 +29,7 @@ from trainmaster.importers.wandb_datastore import Datastore, NotADatastore, read
 
 _EXPORTS = (".csv", ".jsonl")
 _MEDIA = {"image-file": "image", "audio-file": "audio"}
-_MOST_TEXT, _MOST_ROWS = 100_000, 1_000
+_MOST_TEXT, _MOST_ROWS, _MOST_IMAGES = 100_000, 1_000, 100
 
 Row = Mapping[str, Any]
 
@@ -69,6 +70,11 @@ def _of_folder(folder: Path, experiment: str) -> SourceRun:
     notes = [f"{file.name} is damaged; what follows the damage was left out."] if store.is_damaged else []
     if store.exit_code is None:
         notes.append(f"{file.name} does not say how the run ended; it is kept as failed.")
+    if links := [path for path in sorted((folder / "files").rglob("*")) if path.is_symlink()]:
+        names = ", ".join(path.relative_to(folder / "files").as_posix() for path in links)
+        notes.append(
+            f"Files of `wandb.save` are links to files outside of the folder and were left out: {names}"
+        )
     tags = {tag[:MOST_KEY]: "" for tag in run.tags}
     return SourceRun(
         source="wandb",
@@ -147,8 +153,7 @@ def _of_row(row: Row, step: int, at_ms: int, files: Path, prefix: str = "") -> I
 
 
 def _media(key: str, step: int, at_ms: int, value: Row, files: Path) -> Iterator[Rich]:
-    path = files / str(value.get("path", ""))
-    is_inside = path.resolve().is_relative_to(files.resolve()) and path.is_file()
+    path = _inside(files, value.get("path"))
     match value["_type"]:
         case "histogram" if len(value.get("bins", ())) == len(value.get("values", ())) + 1:
             counts = [round(count) for count in value["values"]]
@@ -159,13 +164,34 @@ def _media(key: str, step: int, at_ms: int, value: Row, files: Path) -> Iterator
                 "histogram",
                 document={"counts": counts, "edges": value["bins"], "non_finite": 0},
             )
-        case "table-file" if is_inside:
+        case "table-file" if path:
             table = json.loads(path.read_text())
             rows = [[_cell(cell) for cell in row] for row in table.get("data", [])[:_MOST_ROWS]]
             columns = [str(column) for column in table.get("columns", [])]
             yield Rich(key, step, at_ms, "table", document={"columns": columns, "rows": rows})
-        case "image-file" | "audio-file" as kind if is_inside:
-            yield Rich(key, step, at_ms, _MEDIA[kind], data=path.read_bytes(), suffix=path.suffix)
+        case "image-file" | "audio-file" as kind if path:
+            yield _file(key, step, at_ms, _MEDIA[kind], path, caption=value.get("caption"))
+        case "images/separated":
+            captions = value.get("captions") or []  # one for each, or false
+            for index, name in enumerate(value.get("filenames", ())[:_MOST_IMAGES]):
+                caption = captions[index] if index < len(captions) else ""
+                if path := _inside(files, name):
+                    yield _file(key, step, at_ms, "image", path, index, caption)
+
+
+def _inside(files: Path, name: object) -> Path | None:
+    """The file of the run that a row names, if it is there."""
+    path = files / str(name or "")
+    return path if path.resolve().is_relative_to(files.resolve()) and path.is_file() else None
+
+
+def _file(
+    key: str, step: int, at_ms: int, kind: str, path: Path, index: int = 0, caption: object = ""
+) -> Rich:
+    data = path.read_bytes()
+    return Rich(
+        key, step, at_ms, kind, index, data=data, suffix=path.suffix, caption=str(caption or "")[:MAX_CAPTION]
+    )
 
 
 def _cell(value: Any) -> Any:

@@ -76,8 +76,8 @@ def test_points_alone_give_what_their_stretches_would(
     parts = [series(rows) for rows, _ in curves]
     frame = Frame([window for _, window in curves], columns)
     points, numbers = np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    given_ones = (points, numbers, points["step"], frame)
-    assert of_points(*given_ones, digits) == bands(gathered(*given_ones), frame, digits)
+    others = (numbers, points["step"], frame)
+    assert of_points(points["value"], *others, digits) == bands(gathered(points, *others), frame, digits)
 
 
 def agrees(known: dict[int, float], window: tuple[int, int], columns: int, result: Bands) -> None:

@@ -121,6 +121,7 @@ def test_curves_of_many_metrics_are_each_as_alone_however_many_fit_into_a_pass(
 @pytest.mark.parametrize(
     "read",
     [
+        lambda: queries.bands([RUN], "loss", columns=100)[RUN],
         lambda: queries.bands([RUN], "loss", columns=100, window=(30, 900))[RUN],
         lambda: queries.points_by_time(RUN, "loss", 30, 900)[0].tolist(),
     ],
@@ -131,15 +132,15 @@ def test_segments_that_are_replaced_while_they_are_read_are_read_anew(
     for start in range(0, 1_000, 50):
         steps = range(start, start + 50)
         services.append(RUN, [Points("loss", steps, [step / 3 for step in steps], steps)])
-    expected, decoded = read(), segments.decoded
+    expected, payloads = read(), segments.payloads
     asked: list[set[int]] = []
 
-    def compacted_first(ids: list[int]) -> dict[int, Any]:
+    def compacted_first(ids: list[int]) -> Any:
         services.compact(RUN)
         asked.append(set(ids))
-        return decoded(ids)
+        return payloads(ids)
 
-    monkeypatch.setattr(segments, "decoded", compacted_first)
+    monkeypatch.setattr(segments, "payloads", compacted_first)
     assert read() == expected
     first, second = asked
     assert first.isdisjoint(second)

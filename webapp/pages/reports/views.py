@@ -34,7 +34,7 @@ metric: loss
 ```runs
 runs: state = "succeeded"
 columns: params.lr, metrics.loss
-order: metrics.loss
+order: lowest.loss
 ```
 """
 

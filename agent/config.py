@@ -81,6 +81,9 @@ class AgentConfig:
     notice_seconds: int  # how long it then has
     system_interval_seconds: int  # between two samples of the system series of an attempt; 0 takes none
     hang_floor_seconds: int  # the least silence of a job's ranks that counts as a hang; 0: none does
+    standby_free: (
+        int  # bytes of memory that must be available before processes stand by for a job; 0: none do
+    )
     rejoin: bool
     log_format: str  # of the agent's own log: plain or json
     stop_jobs_on_leave: bool  # SIGTERM to the agent ends its jobs too; otherwise they go on without it
@@ -154,6 +157,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         notice_seconds=source.number("notice_seconds", 120, 1, 86_400),
         system_interval_seconds=source.number("system_interval_seconds", 10, 0, 3600),
         hang_floor_seconds=source.number("hang_floor_seconds", 300, 0, 86_400),
+        standby_free=source.number("standby_free_mib", 4096, 0, 1 << 30) * MIB,
         rejoin=source.switch("rejoin"),
         log_format=_log_format(source.text("log_format")),
         stop_jobs_on_leave=source.switch("stop_jobs_on_leave"),

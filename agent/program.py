@@ -209,7 +209,7 @@ def _tools(
         uploader=partial(artifacts.upload_with, PartUploader(pace)),
         pusher=pusher,
         executor=executor,
-        process_launcher=ProcessLauncher(lease.path),
+        process_launcher=ProcessLauncher(lease.path, config.standby_free),
         container_launcher=ContainerLauncher(Engine(config.engine, engine_environment()), lease.path),
         log_cap_bytes=config.log_cap_bytes,
         upload_limit_seconds=config.upload_limit_seconds,

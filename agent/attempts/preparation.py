@@ -110,6 +110,7 @@ def prepare(
         cpus=launch.cpus_per_gpu * len(launch.slots),
         memory_bytes=launch.memory_per_gpu_bytes * len(launch.slots),
         account=account,
+        standby_of=launch.job_id if command.can_stand_by(launch) else "",
     )
 
 

@@ -104,6 +104,11 @@ def is_ranked(launch: Launch) -> bool:
     return _method(launch).launcher is not Launcher.COMMAND
 
 
+def can_stand_by(launch: Launch) -> bool:
+    """Whether its processes can begin before they are told what to run. Those of a container begin with it."""
+    return _method(launch).launcher is Launcher.TORCHRUN and not launch.container_image
+
+
 def processes_of(launch: Launch) -> int:
     """How many processes the strategy starts on this node."""
     return max(1, len(launch.slots)) if _method(launch).per_slot else 1

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from agent.launchers import limits, processes, shim
 from agent.launchers.accounts import give
 from agent.launchers.contract import Alive, Ended, LauncherError, LaunchOrder, NotStarted, Status
 from agent.launchers.exits import leave_exit, read_exit
-from agent.launchers.standby import Standbys
+from agent.launchers.standby import Standbys, tmp_of
 from agent.launchers.stop_file import write_stop
 from agent.work_folder import WorkFolder
 
@@ -150,6 +151,8 @@ class ProcessLauncher:
         taken = read_json(folder.process_file)
         if taken is not None:
             limits.release(str(taken.get("cgroup", "")))
+        if (name := _name_of(folder)) != folder.machine_id:
+            shutil.rmtree(tmp_of(name), ignore_errors=True)
         with self._lock:
             child = self._children.pop(folder.path, None)
             self._cleared.discard(folder.path)
@@ -173,5 +176,5 @@ def _shim(folder: WorkFolder, environment: dict[str, str], log: IO[bytes]) -> su
 
 
 def _name_of(folder: WorkFolder) -> str:
-    """Of its cgroup."""
+    """Of its cgroup: its own, or that of the standby which it began in."""
     return str((read_json(folder.launch_file) or {}).get("name", folder.machine_id))

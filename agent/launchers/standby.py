@@ -6,19 +6,21 @@ import contextlib
 import dataclasses
 import json
 import logging
+import os
 import socket
 import subprocess
 import sys
 import threading
 import uuid
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
 import psutil
 
 from agent.launchers import limits, processes, waiting
 from agent.launchers.contract import LaunchOrder
-from agent.work_folder import WorkFolder
+from agent.work_folder import SHORT_TMP, WorkFolder
 
 log = logging.getLogger(__name__)
 
@@ -91,14 +93,23 @@ class Standbys:
             standby.control.sendall(f"{json.dumps({'leaves_in': seconds})}\n".encode())
 
 
+def tmp_of(name: str) -> Path:
+    """Its folder for temporary files, for as long as its processes live: that of its attempt comes later."""
+    return SHORT_TMP / name
+
+
 def _made_for(order: LaunchOrder) -> tuple[object, ...]:
     return (order.argv[0], order.account, order.cpus, order.memory_bytes)
 
 
 def _start(order: LaunchOrder) -> Standby:
     """Without the job's secrets, which come with its attempt."""
-    name = f"standby-{order.folder.attempt_id}-{uuid.uuid4().hex[:12]}"
+    name = f"trainmaster-standby-{uuid.uuid4().hex[:12]}"
     applied = limits.apply(name, order.memory_bytes, order.cpus)
+    tmp = tmp_of(name)
+    tmp.mkdir(mode=0o700)
+    if order.account is not None:
+        os.chown(tmp, order.account.uid, order.account.gid)
     environment = {
         variable: value
         for variable, value in order.environment.items()
@@ -109,13 +120,14 @@ def _start(order: LaunchOrder) -> Standby:
         "cgroup": applied.cgroup,
         "shim_cgroup": applied.shim_cgroup,
         "watch_memory_bytes": applied.watch_memory_bytes,
+        "tmp": str(tmp),
         "account": None if order.account is None else dataclasses.asdict(order.account) | {"home": ""},
     }
     ours, its = socket.socketpair()
     with its:
         process = subprocess.Popen(
             [sys.executable, "-I", "-m", waiting.__name__, json.dumps(document)],
-            env={**environment, processes.MARK: name},
+            env={**environment, processes.MARK: name, "TMPDIR": str(tmp)},
             stdin=its.fileno(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

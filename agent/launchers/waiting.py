@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import socket
 import subprocess
 import sys
@@ -34,6 +35,7 @@ def main() -> None:
     attempt = _attempt(socket.socket(fileno=0), command, waiting)
     if attempt is None:
         waiting.kill_all()
+        shutil.rmtree(order["tmp"], ignore_errors=True)
         with contextlib.suppress(OSError):
             Path(order["cgroup"]).rmdir()
         return

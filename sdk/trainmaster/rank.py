@@ -16,6 +16,7 @@ import os
 import runpy
 import signal
 import sys
+import tempfile
 import threading
 import traceback
 from collections.abc import Mapping, Sequence
@@ -63,6 +64,7 @@ def forked(environment: Mapping[str, str], words: Sequence[str]) -> None:
         if _server_environment.get(name) != value
     }
     replace_environment({**environment, **of_rank})
+    tempfile.tempdir = None  # found anew
     multiprocessing.current_process().name = "MainProcess"
     multiprocessing.process.ORIGINAL_DIR = os.getcwd()  # type: ignore[attr-defined]  # where its spawned workers find the script
     if (numbers := sys.modules.get("numpy.random")) is not None:
@@ -162,7 +164,7 @@ def _flush() -> None:
             stream.flush()
 
 
-def _leave(code: int) -> NoReturn:
+def leave(code: int) -> NoReturn:
     """Ends as the interpreter would, without taking it apart.
 
     A thread of gloo that lets go of its last tensor while the interpreter is taken apart aborts the process, so that a
@@ -179,4 +181,4 @@ def _finish() -> None:
 
 
 if __name__ == "__main__":
-    _leave(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

@@ -8,9 +8,11 @@ for all ranks of a node.
 from __future__ import annotations
 
 import json
+import logging
 import multiprocessing
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from multiprocessing import forkserver
@@ -42,6 +44,7 @@ class Order:
     def follow(self) -> None:
         """Makes this process one that was started for the order."""
         replace_environment(self.environment)
+        tempfile.tempdir = None  # found anew
         os.chdir(self.directory)
         if self.output:
             descriptor = os.open(self.output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -50,29 +53,36 @@ class Order:
             os.close(descriptor)
 
 
-def main() -> None:
+def main() -> int:
     multiprocessing.set_forkserver_preload(PRELOADED)
     forkserver.ensure_running()  # it imports while this process does
     from torch.distributed import run
-    from torch.distributed.elastic.multiprocessing.errors import record
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import elastic_launch
 
+    logging.getLogger("torch.distributed.elastic.multiprocessing.api").addFilter(_without_traceback)
     line = sys.stdin.readline()
     if not line:
-        return
+        return 0
     order = Order.read(line)
     order.follow()
     split = list(order.arguments).index("-m")
     options, words = order.arguments[:split], order.arguments[split + 2 :]
-
-    @record
-    def launch() -> None:
-        parsed: Any = run.parse_args([*options, "--start-method=forkserver", "-m", rank.__name__])  # type: ignore[no-untyped-call]
-        config, _, _ = run.config_from_args(parsed)
+    parsed: Any = run.parse_args([*options, "--start-method=forkserver", "-m", rank.__name__])  # type: ignore[no-untyped-call]
+    config, _, _ = run.config_from_args(parsed)
+    try:
         elastic_launch(config, rank.forked)(launcher_environment(), words)
+    except ChildFailedError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
 
-    launch()
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    """To format one, PyTorch imports its compiler, for seconds, while the gang waits for its end."""
+    record.exc_info = None
+    return True
 
 
 if __name__ == "__main__":
-    main()
+    rank.leave(main())

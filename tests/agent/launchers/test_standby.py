@@ -24,6 +24,7 @@ from agent.launchers import processes
 from agent.launchers.contract import Alive, LaunchOrder
 from agent.launchers.process import ProcessLauncher
 from agent.launchers.ranks import leaders
+from agent.launchers.standby import tmp_of
 from agent.work_folder import WorkFolders
 from tests.agent.conftest import free_port
 from tests.agent.launchers.conftest import until_ended, until_logged
@@ -32,7 +33,11 @@ from tests.agent.launches import LAUNCH
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 SOURCES = Path(str(trainmaster.__file__)).parents[1]
 FACTS = NodeFacts(
-    sys.executable, frozenset(), {"PATH": os.environ["PATH"], "PYTHONPATH": f"{SOURCES}:{SOURCES.parent}"}, {}, "lo"
+    sys.executable,
+    frozenset(),
+    {"PATH": os.environ["PATH"], "PYTHONPATH": f"{SOURCES}:{SOURCES.parent}"},
+    {},
+    "lo",
 )
 SCRIPT = """
 import multiprocessing, os, sys, time
@@ -43,7 +48,7 @@ def square(number):
     return number * number
 
 if __name__ == "__main__":
-    began = float(os.environ["TRAINMASTER_BEGAN"])
+    began = float(os.environ["BEGAN"])
     print(f"torch was there: {had_torch}, after {time.time() - began:.2f} s")
     dist.init_process_group("gloo")
     total = torch.ones(1) * (dist.get_rank() + 1)
@@ -75,7 +80,7 @@ class Job:
         launch = replace(
             LAUNCH, job_id=self.id, slots=(0, 1), master_port=free_port(), secrets=(("API_KEY", "sesame"),),
             command=("python", str(self._script), *arguments),
-            environment=(("TRAINMASTER_BEGAN", f"{time.time()}"),), **fields,
+            environment=(("BEGAN", f"{time.time()}"), ("IS_STANDBY_TEST", "yes")), **fields,
         )  # fmt: skip
         return prepare(folder, launch, FACTS, lambda *_: None, Event())
 
@@ -98,10 +103,15 @@ def standbys() -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            mark = process.environ().get(processes.MARK, "")
+            environment = process.environ()
         except psutil.Error:
             continue
-        if mark.startswith("standby-att-test-") and process.status() != psutil.STATUS_ZOMBIE:
+        mark = environment.get(processes.MARK, "")
+        if (
+            mark.startswith("trainmaster-standby-")
+            and environment.get("IS_STANDBY_TEST")
+            and process.status() != psutil.STATUS_ZOMBIE
+        ):
             found.append(process)
     return found
 
@@ -136,6 +146,8 @@ def test_the_next_attempt_begins_in_the_standby(job: Job, launcher: ProcessLaunc
     launcher.stop(first.folder, 0)
     until_ended(launcher, first.folder, 60)
     assert len(standbys()) == len(waiting)
+    launcher.forget(first.folder)
+    first.folder.delete()
 
     second = job.order("spawn")
     launcher.start(second)
@@ -151,6 +163,10 @@ def test_the_next_attempt_begins_in_the_standby(job: Job, launcher: ProcessLaunc
     assert len(numbers) == 2
     assert "limits:" in second.folder.launcher_log.read_text()
     until_gone()
+    name = json.loads(second.folder.launch_file.read_text())["name"]
+    assert tmp_of(name).exists()
+    launcher.forget(second.folder)
+    assert not tmp_of(name).exists()
 
 
 def test_what_began_in_a_standby_is_dumped_stopped_and_killed_like_any_other(

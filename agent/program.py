@@ -182,7 +182,6 @@ def _fetch_for(
 def _facts(config: AgentConfig, slots: Slots, toolchain: Toolchain, inherited: dict[str, str]) -> NodeFacts:
     return NodeFacts(
         python=config.python,
-        torchrun_options=toolchain.torchrun_options,
         inherited=inherited,
         gpu_uuids=slots.gpu_uuids,
         interface=interface_of(config.address),

@@ -37,7 +37,6 @@ class NodeFacts:
     """Facts about this node that every preparation needs."""
 
     python: str
-    torchrun_options: frozenset[str]  # of that Python
     inherited: dict[str, str]
     gpu_uuids: dict[int, str]  # by slot; empty on CPU slots
     interface: str
@@ -69,11 +68,9 @@ def prepare(
             f"The work folder could not be made: {error}.", _end_of(error, False)
         ) from error
     account = _account(launch, facts.isolation)
-    # An image brings a torch of its own.
-    own = ("python", frozenset[str]())
-    python, options = own if launch.container_image else (facts.python, facts.torchrun_options)
+    python = "python" if launch.container_image else facts.python
     try:
-        argv = command.argv_of(launch, python, options)
+        argv = command.argv_of(launch, python)
     except command.CommandError as error:
         raise PreparationError(str(error), EndReason.SCRIPT_ERROR) from error
     for what, artifact, into in (

@@ -34,7 +34,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 SOURCES = Path(str(trainmaster.__file__)).parents[1]
 FACTS = NodeFacts(
     sys.executable,
-    frozenset(),
     {"PATH": os.environ["PATH"], "PYTHONPATH": f"{SOURCES}:{SOURCES.parent}"},
     {},
     "lo",

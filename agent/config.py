@@ -86,6 +86,9 @@ class AgentConfig:
     dcgm_exporter: str  # its address, whose profiling counters are read instead of NVML's; '' reads NVML's
     metrics_listen: str  # HOST:PORT of this agent's /metrics; '' has none
     metrics_token: str = field(repr=False)
+    standby_free: (
+        int  # bytes of memory that must be available before processes stand by for a job; 0: none do
+    )
     rejoin: bool
     log_format: str  # of the agent's own log: plain or json
     stop_jobs_on_leave: bool  # SIGTERM to the agent ends its jobs too; otherwise they go on without it
@@ -168,6 +171,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         dcgm_exporter=source.text("dcgm_exporter"),
         metrics_listen=metrics_listen,
         metrics_token=metrics_token,
+        standby_free=source.number("standby_free_mib", 4096, 0, 1 << 30) * MIB,
         rejoin=source.switch("rejoin"),
         log_format=_log_format(source.text("log_format")),
         stop_jobs_on_leave=source.switch("stop_jobs_on_leave"),

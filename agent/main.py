@@ -85,6 +85,12 @@ EXIT_CONFIG = 2
     help="Share of the link that uploads of checkpoints may take, less while a model moves; 50 by default.",
 )
 @click.option(
+    "--standby-free-mib",
+    metavar="N",
+    type=int,
+    help="Free memory before processes stand by for a job's next attempt, in MiB; 4096 by default, 0: none do.",
+)
+@click.option(
     "--store-silence-seconds",
     metavar="N",
     type=int,

@@ -210,7 +210,6 @@ def _fetch_for(
 def _facts(config: AgentConfig, slots: Slots, toolchain: Toolchain, inherited: dict[str, str]) -> NodeFacts:
     return NodeFacts(
         python=config.python,
-        torchrun_options=toolchain.torchrun_options,
         inherited=inherited,
         gpu_uuids=slots.gpu_uuids,
         gpu_share=1 / slots.shares,
@@ -240,7 +239,7 @@ def _tools(
         uploader=partial(artifacts.upload_with, PartUploader(pace)),
         pusher=pusher,
         executor=executor,
-        process_launcher=ProcessLauncher(lease.path),
+        process_launcher=ProcessLauncher(lease.path, config.standby_free),
         container_launcher=ContainerLauncher(Engine(config.engine, engine_environment()), lease.path),
         log_cap_bytes=config.log_cap_bytes,
         upload_limit_seconds=config.upload_limit_seconds,

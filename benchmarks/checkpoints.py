@@ -6,8 +6,6 @@ JSON lines:
     blocking     seconds for which the loop stands still: torch.save, dcp.async_save and save_checkpoint, the median of
                  several saves; ours_first_s is the first one, which takes the host memory. ratio: ours over torch.save;
                  memory_copy_s: the same bytes into memory, which no copy beats
-    blocking_later
-                 the same with copy="before_optimizer_step": the call, and what the next step of the optimizer waits
     overhead     step time while a save is written, over step time without
     verification seconds of a save with digests and without, and the share of the digests
     load         seconds to load on the ranks that saved, every byte verified

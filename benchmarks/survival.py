@@ -2,7 +2,8 @@
 
 `live`: a job of four ranks on the real platform (PostgreSQL, gateway, three agents of two slots) under a seeded
 schedule of faults, and beside it, in the same run, plain torchrun with elastic restarts, the same script and the same
-interval under rank kills. JSON lines: one a fault `{measure: "fault", fault, lost_s, phases}`, then by kind, then
+interval under rank kills. A fault comes when the nodes of the job have processes that stand by, as they do for nearly
+all of its time. JSON lines: one a fault `{measure: "fault", fault, lost_s, phases}`, then by kind, then
 `{measure: "ettr", ours, optimum}` and `{measure: "rank_kills", ours_s, torchrun_s, ratio, bound}`. Lost is the time
 from the fault until the first step that had not been made before it, less one step.
 
@@ -136,6 +137,7 @@ def ours(minutes: float, seed: int, faults: list[str], kills: int, **fields: Any
                 schedule = list(faults)
                 chance.shuffle(schedule)
             kind = schedule.pop()
+            it.until_stood_by()
             settle(it.progress, random.Random(chance.random()))
             before = {row["attempt"] for row in recoveries(it.client, job_id)["results"]}  # type: ignore[attr-defined]
             lost = suffer(it.progress, lambda: FAULTS[kind](it, chance))  # noqa: B023

@@ -31,6 +31,7 @@ from agent.uplink.uploads import Uploader
 from agent.work_folder import WorkFolder
 from platform_core.jobs.ends import EndReason, with_exit_code
 from platform_core.jobs.job import MemberPhase
+from platform_core.jobs.kept_slots import KEPT_MS
 from platform_core.node.observed import AttemptObserved
 from platform_core.node.wanted import AttemptWanted, Launch
 
@@ -92,6 +93,7 @@ class AttemptLife:
         self._ranks = RankWatch(folder, tools.hang_floor_seconds, lambda: self.pid, self._observe)
         self._task: asyncio.Task[None] | None = None
         self._preparing: asyncio.Task[LaunchOrder] | None = None
+        self._order: LaunchOrder | None = None  # of an attempt that this agent started; then None
         self._phases = StartPhases()
         self._stream = tools.stream_of(folder, launch)
 
@@ -214,6 +216,7 @@ class AttemptLife:
                     await asyncio.to_thread(self._launcher.fetch, order)
             with self._phases.phase(LAUNCH):
                 await asyncio.to_thread(self._launcher.start, order)
+            self._order = order
         except PreparationError as error:
             return await self._end(Verdict(125, str(error), error.end, error.resume_damaged))
         except LauncherError as error:
@@ -262,9 +265,20 @@ class AttemptLife:
             if isinstance(status, Alive):
                 self._pid = status.pid
             await self._write_orders()
+            await self._stand_by()
             if self._stop_grace is not None and stop_sent != self._stop_grace:
                 stop_sent = await self._ask_to_stop(self._stop_grace)
             await self._pause(wakes=self._stop_grace is None)
+
+    async def _stand_by(self) -> None:
+        """Once, when a rank has made a step: the imports of the standby shall not delay those of the ranks."""
+        if self._order is None or not self._ranks.have_begun:
+            return
+        order, self._order = self._order, None
+        try:
+            await asyncio.to_thread(self._launcher.stand_by, order)
+        except LauncherError as error:
+            log.warning("%s: %s", self.folder.attempt_id, error)
 
     async def _write_orders(self) -> None:
         orders = self._orders
@@ -317,6 +331,8 @@ class AttemptLife:
         reason = self._mask.sentence(verdict.reason) if self._mask is not None else verdict.reason
         verdict = replace(verdict, reason=reason)
         _write_verdict(self.folder, verdict)
+        waits = 0 if verdict.end is EndReason.SUCCEEDED else KEPT_MS / 1000
+        self._launcher.stand_down(self.launch.job_id, waits)
         self._uplink.end()
         self._observe(
             phase=MemberPhase.EXITED,

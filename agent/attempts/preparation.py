@@ -37,7 +37,6 @@ class NodeFacts:
     """Facts about this node that every preparation needs."""
 
     python: str
-    torchrun_options: frozenset[str]  # of that Python
     inherited: dict[str, str]
     gpu_uuids: dict[int, str]  # by slot; empty on CPU slots
     interface: str
@@ -77,11 +76,9 @@ def prepare(
         memory_per_gpu_bytes=launch.memory_per_gpu_bytes or facts.memory_per_slot_bytes,
     )
     account = _account(launch, facts.isolation)
-    # An image brings a torch of its own.
-    own = ("python", frozenset[str]())
-    python, options = own if launch.container_image else (facts.python, facts.torchrun_options)
+    python = "python" if launch.container_image else facts.python
     try:
-        argv = command.argv_of(launch, python, options)
+        argv = command.argv_of(launch, python)
     except command.CommandError as error:
         raise PreparationError(str(error), EndReason.SCRIPT_ERROR) from error
     for what, artifact, into in (
@@ -118,6 +115,7 @@ def prepare(
         cpus=launch.cpus_per_gpu * len(launch.slots),
         memory_bytes=launch.memory_per_gpu_bytes * len(launch.slots),
         account=account,
+        standby_of=launch.job_id if command.can_stand_by(launch) else "",
     )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from agent.job_files import JobPath
-from agent.launchers import processes
+from agent.launchers.ranks import leaders
 from agent.work_folder import WorkFolder
 from platform_core.jobs.stacks import Frame, RankStack, moved, parse, summary
 
@@ -44,7 +44,7 @@ def dump_twice(
 
     `steps`: the last step of each rank, as far as it is known.
     """
-    ranks = rank_processes(root)
+    ranks = leaders(folder, root)
     before = _dump_all(folder, ranks)
     threading.Event().wait(between_seconds)
     after = _dump_all(folder, ranks)
@@ -55,20 +55,6 @@ def dump_twice(
         _append_to_log(folder, rank, after[rank].text or stack.state)
         stacks.append(stack)
     return tuple(stacks)
-
-
-def rank_processes(root: int) -> dict[int, psutil.Process]:
-    """By rank its first process: its data loaders below it have the same environment."""
-    ranks: dict[int, psutil.Process] = {}
-    for process in processes.tree(root):
-        try:
-            number = process.environ().get("RANK", "")
-            is_rank = "trainmaster.rank" in process.cmdline()[:4]
-        except psutil.Error:
-            continue
-        if is_rank and number.isascii() and number.isdigit() and len(number) < 8:
-            ranks.setdefault(int(number), process)
-    return dict(sorted(ranks.items()))
 
 
 def _dump_all(folder: WorkFolder, ranks: Mapping[int, psutil.Process]) -> dict[int, Dump]:

@@ -37,6 +37,11 @@ class RankWatch:
         self._asked = asyncio.Event()
         self._hang: Hang | None = None  # as it was reported
 
+    @property
+    def have_begun(self) -> bool:
+        """Whether a rank has made a step."""
+        return any(pace.steps for pace in self._watch)
+
     def order(self, number: int) -> None:
         """Asks for stack dumps; a number that was answered asks for nothing."""
         if number > self._order:

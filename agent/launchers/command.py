@@ -11,7 +11,7 @@ from platform_core.jobs.launching import METHODS, Launcher, Method, Process, Str
 from platform_core.node.wanted import Launch
 
 RENDEZVOUS_TIMEOUT_SECONDS = 1800  # the slowest node may still be fetching its data
-# What the other ranks have when one has failed, to save and to leave. PyTorch before 2.13 gives them 30 seconds.
+# What the other processes have when one has failed, to save and to leave; torchrun gives its ranks 30 seconds.
 FAILED_GANG_SECONDS = 120
 _OWN_LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "mpirun", "horovodrun"})
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
@@ -35,16 +35,16 @@ class Place:
     gpu_share: float = 1.0  # of a GPU's memory that each slot has
 
 
-def argv_of(launch: Launch, python: str, torchrun_options: frozenset[str] = frozenset()) -> tuple[str, ...]:
+def argv_of(launch: Launch, python: str) -> tuple[str, ...]:
     """The strategy's launcher around `trainmaster.rank`; a custom command runs as it is.
 
-    `torchrun_options`: those that the torchrun of this Python is known to have; the others here every version has.
+    Every torchrun since PyTorch 2.4 has the options here.
     """
     if not launch.command:
         raise CommandError("The command is empty.")
     match _method(launch).launcher:
         case Launcher.TORCHRUN:
-            return _torchrun(launch, python, torchrun_options)
+            return _torchrun(launch, python)
         case Launcher.PROCESSES:
             return _processes(launch, python)
         case Launcher.COMMAND:
@@ -59,7 +59,7 @@ def _method(launch: Launch) -> Method:
         raise CommandError(unknown) from None
 
 
-def _torchrun(launch: Launch, python: str, options: frozenset[str]) -> tuple[str, ...]:
+def _torchrun(launch: Launch, python: str) -> tuple[str, ...]:
     return (
         # -P: a file of the job called like a standard module must not break the launcher itself.
         *(python, "-P", "-m", "trainmaster.gang"),
@@ -70,7 +70,6 @@ def _torchrun(launch: Launch, python: str, options: frozenset[str]) -> tuple[str
         f"--master-port={launch.master_port}",
         "--max-restarts=0",
         f"--rdzv-conf=timeout={RENDEZVOUS_TIMEOUT_SECONDS}",
-        *([f"--shutdown-timeout={FAILED_GANG_SECONDS}"] if "shutdown-timeout" in options else []),
         *("-m", "trainmaster.rank", *_script(launch.command, launch.strategy)),
     )
 
@@ -103,6 +102,11 @@ def _ranked(command: tuple[str, ...], python: str, launch: Launch) -> tuple[str,
 def is_ranked(launch: Launch) -> bool:
     """Whether each rank writes its own log; otherwise the command's output is the one log of this node."""
     return _method(launch).launcher is not Launcher.COMMAND
+
+
+def can_stand_by(launch: Launch) -> bool:
+    """Whether its processes can begin before they are told what to run. Those of a container begin with it."""
+    return _method(launch).launcher is Launcher.TORCHRUN and not launch.container_image
 
 
 def processes_of(launch: Launch) -> int:

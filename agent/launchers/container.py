@@ -77,6 +77,12 @@ class ContainerLauncher:
         write_atomically(order.folder.process_file, b'{"container": true}')
         self._watch_lease(order.folder)
 
+    def stand_by(self, order: LaunchOrder) -> None:
+        """Each attempt has a container of its own, whose processes begin with it."""
+
+    def stand_down(self, job_id: str, seconds: float) -> None:
+        """Nothing stands by."""
+
     def poll(self, folder: WorkFolder) -> Status:
         with self._lock:
             asked_at, status = self._asked.get(folder.path, (float("-inf"), NotStarted()))

@@ -28,6 +28,7 @@ class LaunchOrder:
     cpus: int = 0  # 0 is no limit
     memory_bytes: int = 0  # 0 is no limit
     account: Account | None = None  # it runs as this system user; None: as the agent's
+    standby_of: str = ""  # the job whose next attempt here a standby can begin; '': none can
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,12 @@ class Launcher(Protocol):
         """Brings what the start needs from elsewhere, such as a container image. What is there stays as it is."""
 
     def start(self, order: LaunchOrder) -> None: ...
+
+    def stand_by(self, order: LaunchOrder) -> None:
+        """Prepares for the next attempt of the job while this one runs, where it can: that one starts faster."""
+
+    def stand_down(self, job_id: str, seconds: float) -> None:
+        """What stands by for the job waits for so long at most; 0 ends it."""
 
     def poll(self, folder: WorkFolder) -> Status: ...
 

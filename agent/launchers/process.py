@@ -6,17 +6,20 @@ import contextlib
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import IO
 
 from agent.files import read_json, write_atomically
 from agent.launchers import limits, processes, shim
 from agent.launchers.accounts import give
 from agent.launchers.contract import Alive, Ended, LauncherError, LaunchOrder, NotStarted, Status
 from agent.launchers.exits import leave_exit, read_exit
+from agent.launchers.standby import Standbys, tmp_of
 from agent.launchers.stop_file import write_stop
 from agent.work_folder import WorkFolder
 
@@ -26,8 +29,10 @@ VANISHED = "the process that watched it was killed from outside, so what was lef
 class ProcessLauncher:
     name = "process"
 
-    def __init__(self, lease: Path | None = None) -> None:
+    def __init__(self, lease: Path | None = None, standby_free_bytes: int = 0) -> None:
+        """Standbys start while so many bytes of memory are available; 0: none does."""
         self._lease = lease
+        self._standbys = Standbys(standby_free_bytes)
         self._children: dict[Path, subprocess.Popen[bytes]] = {}
         self._cleared: set[Path] = set()  # of what has ended, where nothing is left alive
         self._lock = threading.Lock()
@@ -39,9 +44,12 @@ class ProcessLauncher:
         folder = order.folder
         if not isinstance(self.poll(folder), NotStarted):
             return
-        applied = limits.apply(folder.machine_id, order.memory_bytes, order.cpus)
+        standby = self._standbys.take(order)
+        name = standby.name if standby is not None else folder.machine_id
+        applied = limits.apply(name, order.memory_bytes, order.cpus)
         document = {
             "folder": str(folder.path),
+            "name": name,
             "lease": str(self._lease or ""),
             "argv": order.argv,
             "cwd": str(order.cwd),
@@ -52,23 +60,26 @@ class ProcessLauncher:
             "account": None if order.account is None else dataclasses.asdict(order.account) | {"home": ""},
         }
         write_atomically(folder.launch_file, json.dumps(document).encode())
+        environment = {**order.environment, processes.MARK: folder.attempt_id}
         with open(folder.launcher_log, "ab", buffering=0) as log:
             log.write(f"[trainmaster] limits: {applied.sentence}\n".encode())
             if order.account is not None:
                 give(folder, order.account)  # the last that touches the folder by path
-            try:
-                child = subprocess.Popen(
-                    [sys.executable, "-I", "-m", shim.__name__, str(folder.records)],
-                    env={**order.environment, processes.MARK: folder.attempt_id},
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise LauncherError(f"The shim could not be started: {error.strerror}.") from error
+            if standby is not None and standby.begin(folder, environment, log):
+                child = standby.process
+            else:
+                child = _shim(folder, environment, log)
         with self._lock:
             self._children[folder.path] = child
+
+    def stand_by(self, order: LaunchOrder) -> None:
+        try:
+            self._standbys.prepare(order)
+        except OSError as error:
+            raise LauncherError(f"No standby could be started: {error.strerror}.") from error
+
+    def stand_down(self, job_id: str, seconds: float) -> None:
+        self._standbys.release(job_id, seconds)
 
     def poll(self, folder: WorkFolder) -> Status:
         starting = self._starting(folder)
@@ -85,8 +96,11 @@ class ProcessLauncher:
     def _clear(self, folder: WorkFolder) -> None:
         """Kills all that is left of an ended attempt, once, before its slots are given to another."""
         if folder.path not in self._cleared:
-            limits.kill(folder.machine_id)
+            name = _name_of(folder)
+            limits.kill(name)
             processes.kill_marked(folder.attempt_id, folder.path)
+            if name != folder.machine_id:  # what was a standby has the mark of that
+                processes.kill_marked(name)
             self._cleared.add(folder.path)
 
     def _record_vanished(self, folder: WorkFolder) -> Ended:
@@ -137,9 +151,30 @@ class ProcessLauncher:
         taken = read_json(folder.process_file)
         if taken is not None:
             limits.release(str(taken.get("cgroup", "")))
+        if (name := _name_of(folder)) != folder.machine_id:
+            shutil.rmtree(tmp_of(name), ignore_errors=True)
         with self._lock:
             child = self._children.pop(folder.path, None)
             self._cleared.discard(folder.path)
         if child is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(timeout=5)
+
+
+def _shim(folder: WorkFolder, environment: dict[str, str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-m", shim.__name__, str(folder.records)],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise LauncherError(f"The shim could not be started: {error.strerror}.") from error
+
+
+def _name_of(folder: WorkFolder) -> str:
+    """Of its cgroup: its own, or that of the standby which it began in."""
+    return str((read_json(folder.launch_file) or {}).get("name", folder.machine_id))

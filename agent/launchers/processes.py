@@ -50,7 +50,7 @@ def marked(attempt_id: str, folder: Path | None = None) -> list[psutil.Process]:
     return processes
 
 
-def kill_marked(attempt_id: str, folder: Path) -> int:
+def kill_marked(attempt_id: str, folder: Path | None = None) -> int:
     """SIGKILL until none is left; how many there were."""
     killed: set[int] = set()
     deadline = time.monotonic() + _KILL_SECONDS

@@ -20,12 +20,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 import psutil
 
+from agent.launchers.exits import reserve_exit, write_exit
 from agent.launchers.lease import boot_ms, lease_loss
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -33,8 +33,6 @@ PR_SET_NO_NEW_PRIVS = 38
 TICK_SECONDS = 0.1
 MEMORY_TICK_SECONDS = 1.0
 LAST_KILL_SECONDS = 20.0  # for processes that even SIGKILL does not end (stuck in the kernel)
-EXIT_BYTES = 4096
-EXIT_AGAIN_SECONDS = 1.0
 DISK_FULL_CODE = 28  # of this process, when it cannot even begin
 DEFAULT_GRACE_SECONDS = 10.0  # when somebody other than the agent sends SIGTERM
 NOT_ASKED = float("inf")
@@ -42,9 +40,15 @@ LEASE_TICK_SECONDS = 0.5
 
 
 class Shim:
-    def __init__(self, order: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        order: dict[str, Any],
+        standby: subprocess.Popen[bytes] | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        """`standby` waits on its standard input for the order; it gets this environment."""
         self.folder = Path(order["folder"])
-        self.order = order
+        self.order, self.standby, self.environment = order, standby, environment
         self.began_ms = boot_ms()
         self.silent_ms = 0  # of the agent, when its lease ran out
         self.next_lease_look = 0.0
@@ -61,7 +65,7 @@ class Shim:
     def run(self) -> dict[str, Any]:
         wake = self.listen()
         try:
-            self.command_pid = self.spawn()
+            self.command_pid = self.begin()
         except (OSError, subprocess.SubprocessError) as error:
             return {
                 "exit_code": 127,
@@ -115,33 +119,27 @@ class Shim:
         self.say(f"the agent was silent for {self.silent_ms // 1000} s: this ends before it starts elsewhere")
         self.ask_stop(self.lease_grace)
 
-    def spawn(self) -> int:
-        cgroup, account = self.order["cgroup"], self.order["account"]
-
-        def enter() -> None:  # between fork and exec
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            if cgroup:
-                Path(cgroup, "cgroup.procs").write_text("0")
-            if account:
-                os.setgroups(account["groups"])
-                os.setgid(account["gid"])
-                os.setuid(account["uid"])
-                # sudo and its like give nothing back
-                ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-
-        with open_as(account, self.order["output"]) as output:
-            # A group of its own inside this session: the group gets SIGTERM, this process does not.
-            child = subprocess.Popen(
-                self.order["argv"],
-                cwd=self.order["cwd"],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                process_group=0,
-                preexec_fn=enter,
-            )
-        child.returncode = 0  # reaped below; Popen must not wait for it
-        return child.pid
+    def begin(self) -> int:
+        """The pid of the command, which may be told by its standard input what to run (trainmaster.torchrun.Order)."""
+        command = self.standby
+        if command is None:
+            command = spawn(self.order)
+        else:
+            arguments = self.order["argv"][self.order["argv"].index("-m") + 2 :]
+            told = {
+                "arguments": arguments,
+                "environment": self.environment,
+                "directory": self.order["cwd"],
+                "output": self.order["output"],
+            }
+            assert command.stdin is not None
+            with (
+                contextlib.suppress(BrokenPipeError),
+                command.stdin as orders,
+            ):  # it has ended: `reap` sees how
+                orders.write(f"{json.dumps(told)}\n".encode())
+        command.returncode = 0  # reaped below; Popen must not wait for it
+        return command.pid
 
     def reap(self) -> bool:
         """Collects every ended child, also adopted ones. False when there is none left."""
@@ -224,6 +222,33 @@ class Shim:
             os.write(2, f"[trainmaster] {sentence}\n".encode())
 
 
+def spawn(order: dict[str, Any], stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+    cgroup, account = order["cgroup"], order["account"]
+
+    def enter() -> None:  # between fork and exec
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if cgroup:
+            Path(cgroup, "cgroup.procs").write_text("0")
+        if account:
+            os.setgroups(account["groups"])
+            os.setgid(account["gid"])
+            os.setuid(account["uid"])
+            # sudo and its like give nothing back
+            ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+    with open_as(account, order["output"]) as output:
+        # A group of its own inside this session: the group gets SIGTERM, this process does not.
+        return subprocess.Popen(
+            order["argv"],
+            cwd=order["cwd"],
+            stdin=stdin,
+            stdout=output,
+            stderr=output,
+            process_group=0,
+            preexec_fn=enter,
+        )
+
+
 def open_as(account: dict[str, Any] | None, path: str) -> IO[bytes]:
     """Opens with the rights of the account that will write: another job of its team may have put a link there."""
     if account is None:
@@ -298,37 +323,6 @@ def take(records: Path, order: dict[str, Any]) -> bool:
     return True
 
 
-def reserve_exit(records: Path) -> None:
-    """Reserves the blocks of exit.json, since the command may fill the disk."""
-    write_over(records / ".exit.json.new", b" " * EXIT_BYTES)
-
-
-def write_exit(
-    records: Path,
-    document: dict[str, Any],
-    pause: Callable[[], None] = lambda: time.sleep(EXIT_AGAIN_SECONDS),
-) -> None:
-    """Over the reserved blocks. Should the disk be too full even for that, again and again until there is room: an
-    attempt without an end counts as killed from outside."""
-    text = json.dumps({**document, "ended_at_ms": time.time_ns() // 1_000_000}).encode()
-    temporary = records / ".exit.json.new"
-    while records.is_dir():
-        try:
-            write_over(temporary, text.ljust(EXIT_BYTES))
-            os.replace(temporary, records / "exit.json")
-            return
-        except OSError:
-            pause()
-
-
-def write_over(path: Path, content: bytes) -> None:
-    """Writes over the file without freeing its blocks first."""
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def watch_container(records: Path, order: dict[str, Any]) -> None:
     """Watches only the lease: an engine keeps the container alive and knows how it ended. One watcher at a time."""
     with open(records / "watcher.lock", "w") as lock:
@@ -346,23 +340,38 @@ def watch_container(records: Path, order: dict[str, Any]) -> None:
         subprocess.run([order["engine"], "stop", "--time", str(int(grace)), order["container"]], check=False)
 
 
+def settle(order: dict[str, Any]) -> None:
+    """Adopts orphans from now on, and leaves the agent's cgroup."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if order["shim_cgroup"]:
+        with contextlib.suppress(OSError):
+            Path(order["shim_cgroup"], "cgroup.procs").write_text("0")
+
+
+def attend(
+    records: Path,
+    standby: subprocess.Popen[bytes] | None = None,
+    environment: dict[str, str] | None = None,
+) -> None:
+    """Runs the attempt of these records, if nobody else does, and writes down how it ended."""
+    order = json.loads((records / "launch.json").read_text())
+    try:
+        reserve_exit(records)
+    except OSError as error:
+        sys.exit(DISK_FULL_CODE if error.errno in (errno.ENOSPC, errno.EDQUOT) else f"{error}")
+    if take(records, order):
+        write_exit(records, Shim(order, standby, environment).run())
+
+
 def main() -> None:
     records = Path(sys.argv[1])
     order = json.loads((records / "launch.json").read_text())
     if "container" in order:
         watch_container(records, order)
         return
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    if order["shim_cgroup"]:
-        with contextlib.suppress(OSError):
-            Path(order["shim_cgroup"], "cgroup.procs").write_text("0")
-    try:
-        reserve_exit(records)
-    except OSError as error:
-        sys.exit(DISK_FULL_CODE if error.errno in (errno.ENOSPC, errno.EDQUOT) else f"{error}")
-    if take(records, order):
-        write_exit(records, Shim(order).run())
+    settle(order)
+    attend(records)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 
-from agent.launchers import processes
+from agent.launchers import processes, ranks
 from agent.probes.gpus import Nvml
 from agent.probes.slots import Slots, usable_cpus
 from agent.work_folder import WorkFolder
@@ -103,6 +103,7 @@ class SystemSampler:
     ) -> dict[int, _Use]:
         """What the processes of each rank use together, loaders of data included; without the launcher above them."""
         uses: dict[int | None, _Use] = defaultdict(_Use)
+        by_leader = {leader.pid: rank for rank, leader in ranks.leaders(attempt.folder, attempt.pid).items()}
         for process in processes.tree(attempt.pid):
             try:
                 with process.oneshot():
@@ -111,15 +112,15 @@ class SystemSampler:
             except psutil.Error:
                 continue
             if key not in self._ranks:
-                self._ranks[key] = _rank_of(process)
+                self._ranks[key] = ranks.rank_of(process, by_leader)
             seen[key] = times.user + times.system
             use = uses[self._ranks[key]]
             use.rss_bytes += resident
             use.cpu_cores += max(0.0, seen[key] - self._cpu_seconds.get(key, seen[key])) / elapsed
-        ranks = {rank: use for rank, use in uses.items() if rank is not None}
-        if not ranks and None in uses:
-            ranks[attempt.node_rank] = uses[None]
-        return dict(sorted(ranks.items())[:MOST_RANKS])
+        of_ranks = {rank: use for rank, use in uses.items() if rank is not None}
+        if not of_ranks and None in uses:
+            of_ranks[attempt.node_rank] = uses[None]
+        return dict(sorted(of_ranks.items())[:MOST_RANKS])
 
     def _slots(self, attempt: Sampled, uses: Mapping[int, _Use]) -> dict[str, float]:
         """Slots are numbered as the script sees them: `gpu0` is its cuda:0."""
@@ -153,15 +154,6 @@ def _mean(uses: Iterable[_Use], count: int) -> _Use:
     listed = list(uses)
     cpu_cores, rss_bytes = sum(use.cpu_cores for use in listed), sum(use.rss_bytes for use in listed)
     return _Use(cpu_cores / count, rss_bytes // count)
-
-
-def _rank_of(process: psutil.Process) -> int | None:
-    """None where it has none, or belongs to somebody whose environment this agent may not read."""
-    try:
-        rank = process.environ().get("RANK", "")
-    except psutil.Error:
-        return None
-    return int(rank) if rank.isascii() and rank.isdigit() and len(rank) < 8 else None
 
 
 def _counters() -> dict[str, int]:

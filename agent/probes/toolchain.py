@@ -1,4 +1,4 @@
-"""What the Python that runs the jobs of this node has: its version, torch and torchrun's options."""
+"""What the Python that runs the jobs of this node has: its version, that of torch, CUDA and NCCL."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import json
 import logging
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 log = logging.getLogger(__name__)
 
 PROBE_SECONDS = 60
 # Runs in the other Python. It reads torch's files and does not import torch, which takes seconds.
 _PROBE = r"""
-import importlib.metadata, importlib.util, json, pathlib, platform, re, runpy
-answer = {"python": platform.python_version(), "torch": "", "cuda": "", "nccl": "", "options": []}
+import importlib.metadata, importlib.util, json, pathlib, platform, runpy
+answer = {"python": platform.python_version(), "torch": "", "cuda": "", "nccl": ""}
 spec = importlib.util.find_spec("torch")
 if spec is not None and spec.origin:
     root = pathlib.Path(spec.origin).parent
     version = runpy.run_path(str(root / "version.py"))
     answer["torch"], answer["cuda"] = str(version["__version__"]), str(version.get("cuda") or "")
-    options = re.findall(r'"--([a-z][a-z-]*)"', (root / "distributed" / "run.py").read_text())
-    answer["options"] = sorted(set(options))
 for package in importlib.metadata.distributions():
     if str(package.metadata["Name"]).lower().replace("_", "-").startswith("nvidia-nccl-"):
         answer["nccl"] = package.version
@@ -37,7 +35,6 @@ class Toolchain:
     torch: str = ""
     cuda: str = ""  # that torch was built for
     nccl: str = ""  # where it is a package of its own
-    torchrun_options: frozenset[str] = field(default=frozenset())  # without the dashes
 
     @property
     def versions(self) -> dict[str, str]:
@@ -74,5 +71,4 @@ def ask(python: str, environment: Mapping[str, str]) -> Toolchain:
         torch=str(answer["torch"]),
         cuda=str(answer["cuda"]),
         nccl=str(answer["nccl"]),
-        torchrun_options=frozenset(answer["options"]),
     )

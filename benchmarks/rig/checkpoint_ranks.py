@@ -18,14 +18,11 @@ from torch.distributed.checkpoint.state_dict_saver import async_save
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
 
-from trainmaster.checkpoints import later, loading
+from trainmaster.checkpoints import loading
 from trainmaster.checkpoints.saving import Request, Saver
 
 TENSORS = 32
 COLUMNS = 1024
-COMPUTING_STEPS = (
-    5  # of `trainer`, together the forward and backward pass of one step of a model of this size
-)
 STEPS = 60  # without a save; with one, as many as it lasts
 
 
@@ -66,19 +63,13 @@ def saved(state: dict[str, Any], saves: int, folder: Path) -> Iterator[dict[str,
     first_s, *others = [ours(saver, state, step) for step in range(1, saves + 2)]
     ours_s = statistics.median(others)
     raw_s = statistics.median([memory_copy(state) for _ in range(saves)])
-    beside = [copied_later(saver, state, step) for step in range(saves + 2, 2 * saves + 2)]
     yield {
         "measure": "blocking", "torch_save_s": round(torch_save_s, 4), "dcp_async_s": round(dcp_s, 4),
         "ours_s": round(ours_s, 4), "ours_first_s": round(first_s, 4), "ratio": round(ours_s / torch_save_s, 4),
         "memory_copy_s": round(raw_s, 4),
     }  # fmt: skip
-    later_s, waited_s = (statistics.median(column) for column in zip(*beside, strict=True))
-    yield {
-        "measure": "blocking_later", "ours_s": round(later_s, 4), "step_waits_s": round(waited_s, 4),
-        "ratio": round((later_s + waited_s) / torch_save_s, 4),
-    }  # fmt: skip
-    yield overhead(saver, state, 2 * saves + 2)
-    verified_s = [whole(saver, state, 2 * saves + 3 + number) for number in range(saves)]
+    yield overhead(saver, state, saves + 2)
+    verified_s = [whole(saver, state, saves + 3 + number) for number in range(saves)]
     bare = saver_in(folder / "bare", verified=False)
     bare_s = [whole(bare, state, number) for number in range(1, saves + 2)][1:]
     shutil.rmtree(folder / "bare", ignore_errors=True)
@@ -154,28 +145,12 @@ def memory_copy(state: dict[str, Any]) -> float:
     return slowest(act)
 
 
-def copied_later(saver: Saver, state: dict[str, Any], step: int) -> tuple[float, float]:
-    """Seconds of the call, and of the wait before the optimizer may change the state, after the computing of a step."""
-    request = Request(step, {}, copy="before_optimizer_step")
-    call_s = slowest(lambda: keep_as(saver, state, request))
-    train = trainer(state)
-    for _ in range(COMPUTING_STEPS):
-        train()
-    wait_s = slowest(later.wait)
-    saver.wait()
-    return call_s, wait_s
-
-
 def whole(saver: Saver, state: dict[str, Any], step: int) -> float:
     return slowest(lambda: keep(saver, state, step, blocking=True))
 
 
 def keep(saver: Saver, state: dict[str, Any], step: int, blocking: bool = False) -> None:
-    keep_as(saver, state, Request(step, {}, blocking=blocking))
-
-
-def keep_as(saver: Saver, state: dict[str, Any], request: Request) -> None:
-    saver.save(state, request)
+    saver.save(state, Request(step, {}, blocking=blocking))
     synchronise()
 
 

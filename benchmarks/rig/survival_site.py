@@ -44,6 +44,10 @@ print(tokens.create_admin_token(actor_of(user), "bench", 1).text)
 """
 
 
+STANDBY_PROCESSES = 4  # its command, torchrun, the server that forks ranks and the tracker of its resources
+STANDBY_LOOK_S, STANDBY_IDLE_S, STANDBY_PATIENCE_S = 2.0, 0.1, 240.0
+
+
 @dataclass
 class Node:
     """One agent with a data folder of its own."""
@@ -98,6 +102,19 @@ class Node:
     def roots(self) -> list[psutil.Process]:
         paths = self.data.glob("records/*/process.json")
         return [process for path in paths if (process := training_process(path)) is not None]
+
+    def standby_cpu_s(self) -> float | None:
+        """The CPU time of what stands by here for the next attempt; None while something is still being started."""
+        seconds, count = 0.0, 0
+        assert self.process is not None
+        for waiting in psutil.Process(self.process.pid).children():
+            with suppress(psutil.Error):
+                if "agent.launchers.waiting" not in waiting.cmdline():
+                    continue
+                for process in waiting.children(recursive=True):
+                    times = process.cpu_times()
+                    seconds, count = seconds + times.user + times.system, count + 1
+        return seconds if count >= STANDBY_PROCESSES else None
 
     def ranks(self) -> list[psutil.Process]:
         """The processes that train: those that write the log of a rank."""
@@ -159,6 +176,19 @@ class Site:
             **fields,
         }  # fmt: skip
         return self.client.submit(spec, idempotency_key=str(spec["name"])).id
+
+    def until_stood_by(self) -> None:
+        """Until each busy node has processes that have finished their imports and wait."""
+        before: list[float] = []
+        deadline = time.monotonic() + STANDBY_PATIENCE_S
+        while time.monotonic() < deadline:
+            times = [node.standby_cpu_s() for node in self.busy()]
+            now = [spent for spent in times if spent is not None]
+            if now and len(now) == len(times) == len(before) and sum(now) - sum(before) < STANDBY_IDLE_S:
+                return
+            before = now
+            time.sleep(STANDBY_LOOK_S)
+        raise RuntimeError(f"nothing stood by within {STANDBY_PATIENCE_S:.0f} s")
 
     def busy(self) -> list[Node]:
         """The nodes on which ranks run."""

@@ -94,6 +94,7 @@ class Job:
     latest_ms: int | None = None  # when it was saved
     latest_attempt: int = 0  # the attempt that saved it: an older notice that comes late must not win
     save_ms: int | None = None  # what its newest save took until it was on the disks of all nodes
+    unsaved_step: int = -1  # newest one at which the current attempt could not save a checkpoint
     stop_grace_ms: int = 0  # what its members were given when they were told to stop
     running_ms: int | None = None  # since when all ranks of the current attempt run
     not_before_ms: int = 0  # after a failure, it starts again from then on

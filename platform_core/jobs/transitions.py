@@ -116,8 +116,8 @@ def _is_stale(job: Job, event: ev.JobEvent) -> bool:
         ):
             known = (job.latest_attempt, job.latest_step)
             return attempt < 1 or attempt != job.attempt or (attempt, step) <= known
-        case ev.CheckpointFailed(attempt=attempt):
-            return attempt != job.attempt or job.state is not _CHECKPOINTING
+        case ev.CheckpointFailed(attempt=attempt, step=step):
+            return attempt < 1 or attempt != job.attempt or step <= job.unsaved_step
         case ev.CheckpointDamaged(attempt=attempt, checkpoint=checkpoint):
             return attempt != job.attempt or job.state in TERMINAL or checkpoint != goes_on_from(job)
         case ev.Corrupted(attempt=attempt, damaged=damaged):
@@ -138,6 +138,7 @@ def _is_stale(job: Job, event: ev.JobEvent) -> bool:
 
 
 def _apply(job: Job, event: ev.JobEvent, save_grace_ms: int) -> Step:
+    after_save = _RUNNING if job.state is _CHECKPOINTING else job.state
     match event:
         case ev.Placed():
             return Step(_placed(job, event))
@@ -158,10 +159,10 @@ def _apply(job: Job, event: ev.JobEvent, save_grace_ms: int) -> Step:
             return _corrupted(job, event)
         case ev.CheckpointStarted():
             return Step(replace(job, state=_CHECKPOINTING) if job.state is _RUNNING else job)
-        case ev.CheckpointFailed():
-            return Step(replace(job, state=_RUNNING))
+        case ev.CheckpointFailed(step=step):
+            return Step(replace(job, state=after_save, unsaved_step=step))
         case ev.CheckpointSaved():
-            return Step(_saved(job, event))
+            return Step(_saved(replace(job, state=after_save), event))
         case ev.CheckpointDamaged():
             return _without(job, event)
         case ev.CancelRequested():
@@ -181,9 +182,8 @@ def _apply(job: Job, event: ev.JobEvent, save_grace_ms: int) -> Step:
 
 
 def _saved(job: Job, event: ev.CheckpointSaved) -> Job:
-    state = _RUNNING if job.state is _CHECKPOINTING else job.state
     return replace(
-        job, state=state, latest_checkpoint=event.checkpoint, latest_step=event.step, latest_ms=event.at_ms,
+        job, latest_checkpoint=event.checkpoint, latest_step=event.step, latest_ms=event.at_ms,
         latest_attempt=job.attempt, save_ms=event.save_ms or job.save_ms,
     )  # fmt: skip
 
@@ -221,7 +221,7 @@ def _placed(job: Job, event: ev.Placed) -> Job:
         raise IllegalTransition(job.id, job.state, "Placed", story)
     return replace(
         job, state=_SCHEDULED, attempt=event.attempt, members=members, started_ms=event.at_ms,
-        stop=Stop.NONE, reason="", running_ms=None, not_before_ms=0, end=None,
+        stop=Stop.NONE, reason="", running_ms=None, not_before_ms=0, unsaved_step=-1, end=None,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainmaster import training_reference
 from trainmaster.checkpoints import collective, loading
-from trainmaster.checkpoints.saving import CopyTime, WhenBusy
+from trainmaster.checkpoints.saving import WhenBusy
 from trainmaster.efficiency.meter import Part
 from trainmaster.environment import (
     JobEnvironment,
@@ -94,7 +94,6 @@ def save_checkpoint(
     *,
     blocking: bool = False,
     when_busy: WhenBusy | None = None,
-    copy: CopyTime = "now",
     **metrics: Any,
 ) -> Path | None:
     """Save a dict of state_dict()s, tensors, sharded ones too, and plain values. All ranks call it, at the same step.
@@ -102,13 +101,11 @@ def save_checkpoint(
     Each rank copies its part to host memory and returns; a thread writes it with SHA-256 and gives the checkpoint its
     name when all parts are safe on disk. Rank 0 gets the folder that it will have. While the last save is being
     written the next one waits for it, or with `when_busy="skip"` is left out and returns None.
-    With `copy="before_optimizer_step"` tensors on the CPU are copied beside the loop, and the next `optimizer.step()`
-    waits for that: for loops in which nothing else changes the state. Where something does, the save fails.
     The random states of all ranks go with it. `blocking=True` returns when the bytes are safe.
 
     CheckpointNotSaved is raised on every rank: here, or at the next call or finish() for a failure in the thread.
     """
-    return _run().save_checkpoint(state, step, metrics, blocking=blocking, when_busy=when_busy, copy=copy)
+    return _run().save_checkpoint(state, step, metrics, blocking=blocking, when_busy=when_busy)
 
 
 def load_checkpoint(into: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], int] | None:

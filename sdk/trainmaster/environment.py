@@ -168,6 +168,11 @@ def launcher_environment(variables: Mapping[str, str] = os.environ) -> dict[str,
     return dict(variables)
 
 
+def replace_environment(variables: Mapping[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(variables)
+
+
 def client_environment(variables: Mapping[str, str] = os.environ) -> ClientEnvironment:
     base = variables.get("XDG_CONFIG_HOME", "")
     secrets = {name: value for name, value in variables.items() if _SECRET.search(name) and len(value) >= 6}

@@ -1,7 +1,7 @@
-"""Entry of one rank: `python -m trainmaster.rank SCRIPT ARGS…` or `… -m MODULE ARGS…`.
+"""Entry of one rank: `python -m trainmaster.rank SCRIPT ARGS…` or `… -m MODULE ARGS…`, or `forked`.
 
 torchrun starts it once a slot. It sends its output to the log of its rank, runs the script as `python SCRIPT`
-would, and leaves behind how it ended, for the verdict on the attempt. SIGUSR1 has it dump its stacks.
+would, and leaves behind its process id and how it ended, for the agent. SIGUSR1 has it dump its stacks.
 """
 
 from __future__ import annotations
@@ -10,18 +10,23 @@ import atexit
 import contextlib
 import faulthandler
 import json
+import multiprocessing
+import multiprocessing.process
 import os
 import runpy
 import signal
 import sys
+import tempfile
 import threading
 import traceback
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from trainmaster.environment import JobEnvironment, job_environment
+from trainmaster.environment import JobEnvironment, job_environment, launcher_environment, replace_environment
 
 USAGE_CODE = 2
+_server_environment: Mapping[str, str] = {}  # of the process that forks ranks
 
 
 def main(arguments: list[str]) -> int:
@@ -30,13 +35,44 @@ def main(arguments: list[str]) -> int:
         return USAGE_CODE
     surroundings = job_environment()
     if surroundings.folder is not None:
+        _leave_behind(surroundings, "pid", str(os.getpid()))
         _redirect(surroundings.folder / "logs" / f"rank-{surroundings.rank}.log")
         _dump_stacks_on_signal(surroundings.folder / "stacks" / f"rank-{surroundings.rank}.txt")
     faulthandler.enable()  # a crash in native code leaves its stack in the log
     code, error = _run(arguments)
     _flush()
-    _leave_word(surroundings, code, error)
+    if surroundings.folder is not None:
+        _leave_behind(surroundings, "exit", json.dumps({"exit_code": code, "error": error}))
     return code
+
+
+def remember_environment() -> None:
+    """In the server that forks ranks, before the first of them."""
+    global _server_environment
+    _server_environment = launcher_environment()
+
+
+def forked(environment: Mapping[str, str], words: Sequence[str]) -> None:
+    """Runs the script in a process that was forked after its imports; returns only if it ended with exit code 0.
+
+    `environment` is that of the launcher. What torchrun tells this rank beside it stands in os.environ already.
+    """
+    os.setsid()  # as torchrun gives it to ranks that it starts as programs
+    of_rank = {
+        name: value
+        for name, value in launcher_environment().items()
+        if _server_environment.get(name) != value
+    }
+    replace_environment({**environment, **of_rank})
+    tempfile.tempdir = None  # found anew
+    multiprocessing.current_process().name = "MainProcess"
+    multiprocessing.process.ORIGINAL_DIR = os.getcwd()  # type: ignore[attr-defined]  # where its spawned workers find the script
+    if (numbers := sys.modules.get("numpy.random")) is not None:
+        numbers.seed()  # all ranks have one generator otherwise
+    code = main(list(words))
+    _finish()
+    if code:
+        os._exit(code)
 
 
 def _redirect(log: Path) -> None:
@@ -112,14 +148,13 @@ def _one_line(error: BaseException) -> str:
     return next((line for line in lines if type(error).__name__ in line.partition(":")[0]), lines[-1])
 
 
-def _leave_word(surroundings: JobEnvironment, code: int, error: str) -> None:
-    if surroundings.folder is None:
-        return
-    file = surroundings.folder / "ranks" / f"rank-{surroundings.rank}.exit"
+def _leave_behind(surroundings: JobEnvironment, name: str, text: str) -> None:
+    assert surroundings.folder is not None
+    file = surroundings.folder / "ranks" / f"rank-{surroundings.rank}.{name}"
     temporary = file.with_suffix(".new")
     with contextlib.suppress(OSError):
         file.parent.mkdir(exist_ok=True)
-        temporary.write_text(json.dumps({"exit_code": code, "error": error}))
+        temporary.write_text(text)
         temporary.rename(file)
 
 
@@ -129,17 +164,21 @@ def _flush() -> None:
             stream.flush()
 
 
-def _leave(code: int) -> NoReturn:
+def leave(code: int) -> NoReturn:
     """Ends as the interpreter would, without taking it apart.
 
     A thread of gloo that lets go of its last tensor while the interpreter is taken apart aborts the process, so that a
     rank whose work was done would count as killed by SIGABRT.
     """
-    threading._shutdown()  # type: ignore[attr-defined]  # waits for a save in flight
-    atexit._run_exitfuncs()
-    _flush()
+    _finish()
     os._exit(code)
 
 
+def _finish() -> None:
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for a save in flight
+    atexit._run_exitfuncs()
+    _flush()
+
+
 if __name__ == "__main__":
-    _leave(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

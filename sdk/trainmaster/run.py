@@ -12,7 +12,7 @@ from typing import Any, Self
 from trainmaster import artifacts, feeds, laptop, lineage
 from trainmaster.checkpoints import collective, folder, loading, random_state
 from trainmaster.checkpoints.description import Description
-from trainmaster.checkpoints.saving import CopyTime, Request, Saver, WhenBusy
+from trainmaster.checkpoints.saving import Request, Saver, WhenBusy
 from trainmaster.console import Console
 from trainmaster.corruption import Compute, CorruptionCheck
 from trainmaster.efficiency.measures import Measures
@@ -286,7 +286,6 @@ class Run:
         *,
         blocking: bool = False,
         when_busy: WhenBusy | None = None,
-        copy: CopyTime = "now",
     ) -> Path | None:
         if not collective.active() and not self.is_first:
             return None
@@ -300,7 +299,7 @@ class Run:
         }
         when_busy = when_busy or self.environment.when_busy
         left = self._guidance.stop_deadline() if self._guidance.stopping else None
-        request = Request(int(step), numbers, when_busy, blocking, self._guidance.stopping, left, copy)
+        request = Request(int(step), numbers, when_busy, blocking, self._guidance.stopping, left)
         with self.measures.meter.measuring("checkpoint"):
             saved = self._saver.save(feeds.with_states(state), request)
         self._guidance.saved()

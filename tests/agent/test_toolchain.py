@@ -9,16 +9,13 @@ from pathlib import Path
 
 from agent.probes.toolchain import Toolchain, ask
 
-RUN = 'parser.add_argument("--nnodes", "--nnodes")\nparser.add_argument(\n    "--shutdown-timeout",\n)\n'
 
-
-def environment_with(root: Path, version: str, run: str) -> dict[str, str]:
-    """A PyTorch as far as its version and torchrun go."""
+def environment_with(root: Path, version: str) -> dict[str, str]:
+    """A PyTorch as far as its version goes."""
     torch = root / "torch"
-    (torch / "distributed").mkdir(parents=True)
+    torch.mkdir(parents=True)
     (torch / "__init__.py").write_text("raise SystemExit('torch is not to be imported')\n")
     (torch / "version.py").write_text(version)
-    (torch / "distributed" / "run.py").write_text(run)
     nccl = root / "nvidia_nccl_cu12-2.20.5.dist-info"
     nccl.mkdir()
     (nccl / "METADATA").write_text("Metadata-Version: 2.1\nName: nvidia-nccl-cu12\nVersion: 2.20.5\n")
@@ -29,23 +26,14 @@ def test_the_installed_torch_is_told_as_it_is() -> None:
     toolchain = ask(sys.executable, {})
     assert toolchain.python == platform.python_version()
     assert toolchain.torch.partition("+")[0] == importlib.metadata.version("torch").partition("+")[0]
-    assert {"nnodes", "node-rank", "rdzv-conf", "max-restarts"} <= toolchain.torchrun_options
 
 
 def test_an_older_torch_with_cuda_is_told_without_importing_it(tmp_path: Path) -> None:
     version = "__version__ = '2.4.1+cu121'\ncuda = '12.1'\n"
-    toolchain = ask(
-        sys.executable, environment_with(tmp_path, version, RUN.partition("parser.add_argument(\n")[0])
-    )
+    toolchain = ask(sys.executable, environment_with(tmp_path, version))
     assert toolchain.versions == {
         "python": platform.python_version(), "torch": "2.4.1+cu121", "cuda": "12.1", "nccl": "2.20.5"
     }  # fmt: skip
-    assert toolchain.torchrun_options == {"nnodes"}
-
-
-def test_an_option_of_a_newer_torchrun_is_seen(tmp_path: Path) -> None:
-    environment = environment_with(tmp_path, "__version__ = '2.13.0'\ncuda = None\n", RUN)
-    assert ask(sys.executable, environment).torchrun_options == {"nnodes", "shutdown-timeout"}
 
 
 def test_a_python_that_does_not_answer_has_nothing() -> None:

@@ -40,13 +40,13 @@ def test_one_rank_killed_and_the_gang_goes_on_from_the_last_checkpoint(people: P
 
 def rank_process(site: Site, job_id: str, rank: int) -> psutil.Process:
     children = [child for root in site.processes(job_id).values() for child in root.children(recursive=True)]
-    return next(child for child in children if rank_of(child) == str(rank))
+    return next(child for child in children if writes(child, f"/logs/rank-{rank}.log"))
 
 
-def rank_of(process: psutil.Process) -> str | None:
+def writes(process: psutil.Process, log: str) -> bool:
     with suppress(psutil.Error):  # it has just ended
-        return process.environ().get("RANK")
-    return None
+        return any(file.path.endswith(log) for file in process.open_files())
+    return False
 
 
 def test_a_killed_agent_adopts_what_ran_on_when_it_starts_again(

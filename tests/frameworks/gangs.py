@@ -16,7 +16,6 @@ from typing import Any
 import yaml
 
 from agent.launchers.command import Place, argv_of, environment_of
-from agent.probes import toolchain
 from platform_core.jobs import spec
 from platform_core.jobs.parallel import Parallel
 from platform_core.jobs.spec import JobSpec
@@ -25,7 +24,6 @@ from tests.sdk.scripts import attempt_folder, environment, events
 from trainmaster.checkpoints.description import DESCRIPTION
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-OPTIONS = toolchain.ask(sys.executable, {}).torchrun_options
 
 
 def job_of(example: str) -> JobSpec:
@@ -78,7 +76,7 @@ class Gang:
             variables |= {"TRAINMASTER_RESUME": str(folder / "resume")} if resume is not None else {}
             processes.append(
                 subprocess.Popen(
-                    argv_of(here, self.python, OPTIONS),
+                    argv_of(here, self.python),
                     cwd=folder / "code",
                     env=environment(**{**variables, **self.variables}),
                     stdout=(folder / "logs" / "launcher.log").open("wb"),

@@ -95,6 +95,20 @@ def test_another_number_of_ranks_loads_it(saved: tuple[Path, list[float]], ranks
     assert said(folder, ranks, "load", layout, TRAINMASTER_RESUME="auto") == pytest.approx(expected, abs=1e-4)
 
 
+def test_the_groups_of_a_script_end_when_it_destroys_them(tmp_path: Path) -> None:
+    """A thread of a group that is still there when the interpreter ends may abort the process."""
+    (tmp_path / "leaves.py").write_text(
+        "import gc, weakref, torch, trainmaster, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "world = weakref.ref(dist.group.WORLD)\n"
+        "trainmaster.save_checkpoint({'weight': torch.ones(3)}, 1)\n"
+        "dist.destroy_process_group()\n"
+        "gc.collect()\n"
+        "assert world() is None\n"
+    )
+    run(["leaves.py"], tmp_path, ranks=2)
+
+
 def test_fsdp_loads_what_ddp_saved(tmp_path: Path) -> None:
     expected = said(tmp_path, 2, "save", "ddp")
     assert said(tmp_path, 2, "load", "fsdp", TRAINMASTER_RESUME="auto") == pytest.approx(expected, abs=1e-4)

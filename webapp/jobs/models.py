@@ -36,6 +36,9 @@ class Job(models.Model):
     latest_step = models.BigIntegerField(default=0, help_text="step of the latest checkpoint")
     latest_ms = models.BigIntegerField(null=True, help_text="when the latest checkpoint was saved")
     latest_attempt = models.PositiveIntegerField(default=0, help_text="the attempt that saved it")
+    unsaved_step = models.BigIntegerField(
+        default=-1, help_text="newest one at which the current attempt could not save a checkpoint"
+    )
     save_ms = models.BigIntegerField(
         null=True, help_text="what its newest save took until it was on the disks of all nodes"
     )

@@ -3,8 +3,10 @@
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from zlib import crc32
 
 from django.db import transaction
+from django.db.models import Q
 
 from platform_core.errors import IllegalTransition
 from platform_core.jobs import events
@@ -123,27 +125,33 @@ def _holding(row: Job, member: Member) -> Holding:
 
 
 def _rendezvous(first: dict[str, str], at_ms: int) -> dict[str, Address]:
-    """Attempt id and its first node → the address of its rendezvous; none where the node has no free port."""
+    """Attempt id and its first node → the address of its rendezvous; none where the node has no free port.
+
+    Several agents may share a machine, and so its ports.
+    """
     places = cluster_queries.rendezvous(first.values())
-    members = Member.objects.filter(node__in=places, rank=0)
-    living = members.filter(attempt__ended_ms=None)
-    taken: dict[str, set[int]] = {node_id: set() for node_id in places}
-    for node_id, port in living.values_list("node_id", "attempt__master_port"):
-        taken[node_id].add(port)
-    recent = members.filter(attempt__placed_ms__gte=at_ms - _PORT_RESTS_MS)
-    in_order = recent.order_by("attempt__placed_ms", "attempt_id")
-    newest: dict[str, int] = dict(in_order.values_list("node_id", "attempt__master_port"))
+    taken: dict[str, set[int]] = {place.address: set() for place in places.values()}
+    resting: dict[str, set[int]] = {place.address: set() for place in places.values()}
+    members = Member.objects.filter(node__address__in=taken, rank=0)
+    used = members.filter(Q(attempt__ended_ms=None) | Q(attempt__placed_ms__gte=at_ms - _PORT_RESTS_MS))
+    for address, port, ended_ms in used.values_list(
+        "node__address", "attempt__master_port", "attempt__ended_ms"
+    ):
+        (taken if ended_ms is None else resting)[address].add(port)
     addresses = {}
     for attempt_id, node_id in first.items():
-        if (free := _next_port(places[node_id], newest.get(node_id), taken[node_id])) is not None:
-            addresses[attempt_id] = (places[node_id].address, free)
-            newest[node_id] = free
-            taken[node_id].add(free)
+        place = places[node_id]
+        port = _port(place, attempt_id, taken[place.address], resting[place.address])
+        if port is not None:
+            addresses[attempt_id] = (place.address, port)
+            taken[place.address].add(port)
     return addresses
 
 
-def _next_port(place: Rendezvous, newest: int | None, taken: Collection[int]) -> int | None:
-    """Returns the free port after the newest one, so that a port is not reused soon."""
-    low, high = place.port_low, place.port_high
-    start = newest + 1 if newest is not None and low <= newest < high else low
-    return next((port for port in (*range(start, high + 1), *range(low, start)) if port not in taken), None)
+def _port(place: Rendezvous, attempt_id: str, taken: Collection[int], resting: Collection[int]) -> int | None:
+    """Of the free ports rather one that has rested. Each attempt looks from another one on: a port that a program
+    which the platform does not know of has taken does not meet the next attempt as well."""
+    ports = range(place.port_low, place.port_high + 1)
+    start = crc32(attempt_id.encode()) % len(ports)
+    free = [port for port in (*ports[start:], *ports[:start]) if port not in taken]
+    return next((port for port in free if port not in resting), free[0] if free else None)

@@ -17,7 +17,7 @@ from platform_core.recovery import alarms
 from webapp.checkpoints import services as checkpoints
 from webapp.datasets import services as datasets
 from webapp.experiments import services as experiments
-from webapp.jobs import corruption, failed_saves, recoveries
+from webapp.jobs import corruption, recoveries
 from webapp.jobs import services as jobs
 from webapp.metrics.values import Points
 from webapp.nodes import services as clusters
@@ -96,7 +96,7 @@ def _report(attempt: Attempt, node_id: str, event: dict[str, Any]) -> dict[str, 
             failed = CheckpointFailed(
                 at_ms=_at(event), actor=actor, attempt=number, step=_step(event), cause=why
             )
-            failed_saves.not_saved(job_id, failed)
+            jobs.observe(job_id, failed)
     return {}
 
 

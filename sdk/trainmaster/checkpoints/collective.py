@@ -7,8 +7,11 @@ Threads use `channel()`, whose groups they own, and only through its methods: th
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import sys
 import time
+import weakref
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -18,6 +21,7 @@ T = TypeVar("T")
 PATIENCE = timedelta(hours=1)  # the ranks of a save may finish that far from each other
 _SENTENCE_BYTES = 2048
 _groups: dict[str, Any] = {}
+_world: weakref.ref[Any] | None = None  # weak: the threads of a group end with its last reference
 
 
 def active() -> bool:
@@ -113,6 +117,13 @@ class Channel:
     def __init__(self, group: Any, rank: int, size: int) -> None:
         self.rank, self.size = rank, size
         self._group = group
+        self._waiting = False
+        _channels.add(self)
+
+    def release(self) -> None:
+        """Lets go of the group, unless a thread waits for it."""
+        if not self._waiting:
+            self._group = None
 
     def maximum(self, values: Sequence[int]) -> list[int]:
         if self._group is None:
@@ -141,14 +152,18 @@ class Channel:
         self._wait(self._group.broadcast([block], options))
         return bytes(block.tolist()).decode(errors="replace").rstrip()
 
-    @staticmethod
-    def _wait(work: Any) -> None:
+    def _wait(self, work: Any) -> None:
         """Sleeps in Python: a thread that waits in C++ aborts the process when the interpreter ends."""
+        self._waiting = True
         pause = 0.0005
         while not work.is_completed():
             time.sleep(pause)
             pause = min(pause * 1.5, 0.02)
+        self._waiting = False
         work.wait()
+
+
+_channels: weakref.WeakSet[Channel] = weakref.WeakSet()
 
 
 def channel(name: str) -> Channel:
@@ -157,14 +172,30 @@ def channel(name: str) -> Channel:
 
 
 def _group(name: str) -> Any:
+    global _world
     distributed = _distributed()
     world = distributed.group.WORLD
-    if _groups.get("world") is not world:  # destroyed and initialised again
+    if _world is None or _world() is not world:  # the first, or destroyed and initialised again
         _groups.clear()
-        _groups["world"] = world
+        _world = weakref.ref(world)
+        atexit.unregister(_release)
+        atexit.register(_release)
     if name not in _groups:
         _groups[name] = distributed.new_group(backend="gloo", timeout=PATIENCE)
     return _groups[name]
+
+
+def _release() -> None:
+    """Ends our groups before the interpreter does: a thread of gloo that lets go of its last tensor while the
+    interpreter is taken apart aborts the process."""
+    for channel in list(_channels):
+        channel.release()
+    groups = list(_groups.values())
+    _groups.clear()
+    distributed = _distributed()
+    while groups and distributed.is_initialized():
+        with contextlib.suppress(Exception):  # it has gone already
+            distributed.destroy_process_group(groups.pop())
 
 
 def _distributed() -> Any:

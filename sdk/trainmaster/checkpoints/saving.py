@@ -19,12 +19,10 @@ from typing import Any, Literal
 from trainmaster.checkpoints import blocks, collective, folder, layout, random_state
 from trainmaster.checkpoints import tree as trees
 from trainmaster.checkpoints.description import Description
-from trainmaster.checkpoints.later import LaterCopy
 from trainmaster.checkpoints.staging import Staging
 from trainmaster.checkpoints.writing import Node, Order, Writer
 
 WhenBusy = Literal["wait", "skip"]
-CopyTime = Literal["now", "before_optimizer_step"]
 
 
 class CheckpointNotSaved(Exception):
@@ -39,12 +37,6 @@ class Request:
     blocking: bool = False
     emergency: bool = False  # the script was told to stop
     seconds_left: float | None = None  # until it is stopped
-    copy: CopyTime = "now"
-
-    @property
-    def is_copied_later(self) -> bool:
-        """The script leaves after an emergency save, and a blocking one is awaited."""
-        return self.copy != "now" and not (self.blocking or self.emergency)
 
 
 @dataclass(slots=True)
@@ -53,7 +45,6 @@ class _Plan:
 
     signature: object
     staging: Any
-    on_gpu: bool  # whose copies the next step of the optimizer waits for by itself
     index: bytes  # on rank 0
     structure: bool  # whether this rank writes the structure of its state
 
@@ -152,22 +143,15 @@ class Saver:
         if plan.structure:
             values["structure"] = tree.structure
         trouble: Exception | None = None
-        later: LaterCopy | None = None
         try:
             packed = _pack(values)
-            if request.is_copied_later and not plan.on_gpu:
-                later = LaterCopy(plan.staging.sources(tree.tensors), lambda: plan.staging.fill(tree.tensors))
-                later.start()
-            else:
-                events = plan.staging.fill(tree.tensors)
+            events = plan.staging.fill(tree.tensors)
         except Exception as error:  # the other ranks learn it from the writer
             trouble = error
 
         def contents() -> Any:
             if trouble is not None:
                 raise trouble
-            if later is not None:
-                later.finish()
             for event in events:
                 event.synchronize()
             for file, data in plan.staging.contents():
@@ -238,7 +222,7 @@ class Saver:
             trouble = str(error)
         if trouble := collective.first_sentence(trouble):
             raise self._refused(step, trouble)
-        return _Plan(signature, staging, on_gpu, index, structure)
+        return _Plan(signature, staging, index, structure)
 
     def _find_node(self, step: int) -> Node:
         """Ranks that see a folder made by rank 0 share its place; of the others those with one host and one path."""

@@ -47,10 +47,6 @@ class Staging:
                 start = tuple(a - b for a, b in zip(block.offsets, source.offsets, strict=True))
                 self._copies.append(_Copy(source, start, target))
 
-    def sources(self, tensors: Tensors) -> list[Any]:
-        """What is copied: the parts of the tensors on this rank."""
-        return [local_part(tensors, block) for block in dict.fromkeys(copy.source for copy in self._copies)]
-
     def fill(self, tensors: Tensors) -> list[Any]:
         """Copies the state; from a GPU only begins to: the buffers are full once the returned events have passed.
 

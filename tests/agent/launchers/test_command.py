@@ -153,18 +153,6 @@ def test_collectives_use_the_interface_that_other_nodes_reach() -> None:
     assert environment["GLOO_SOCKET_IFNAME"] == environment["NCCL_SOCKET_IFNAME"] == "eth1"
 
 
-@pytest.mark.parametrize(
-    ("options", "given"),
-    [
-        (frozenset({"nnodes", "max-restarts"}), []),  # PyTorch 2.4 to 2.12
-        (frozenset({"nnodes", "max-restarts", "shutdown-timeout"}), ["--shutdown-timeout=120"]),  # 2.13
-    ],
-)
-def test_torchrun_is_given_only_the_options_that_it_has(options: frozenset[str], given: list[str]) -> None:
-    argv = argv_of(GANG, "/venv/python", options)
-    assert [word for word in argv if "shutdown" in word] == given
-
-
 def test_temporary_files_go_where_the_node_says_unless_the_user_says_otherwise() -> None:
     place = replace(PLACE, tmp=PurePosixPath("/data/att/tmp"))
     assert environment_of(GANG, "att-a", place)["TMPDIR"] == "/data/att/tmp"

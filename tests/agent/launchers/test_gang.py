@@ -22,7 +22,6 @@ from agent.attempts.preparation import NodeFacts, prepare
 from agent.attempts.records import verdict_of
 from agent.launchers import processes
 from agent.launchers.process import ProcessLauncher
-from agent.probes.toolchain import ask
 from agent.work_folder import WorkFolder, WorkFolders
 from tests.agent.launchers.conftest import until_ended, until_logged
 from tests.agent.launches import LAUNCH
@@ -65,7 +64,7 @@ def started(tmp_path: Path, python: str, *arguments: str) -> tuple[ProcessLaunch
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     launch = replace(LAUNCH, slots=(0, 1), master_port=port, command=("python", str(script), *arguments))
-    facts = NodeFacts(python, ask(python, ENVIRONMENT).torchrun_options, ENVIRONMENT, {}, "lo")
+    facts = NodeFacts(python, ENVIRONMENT, {}, "lo")
     launcher = ProcessLauncher()
     launcher.start(prepare(folder, launch, facts, lambda *_: None, Event()))
     return launcher, folder

@@ -27,7 +27,7 @@ from tests.agent.launches import LAUNCH
 # Numbers do without an entry in /etc/passwd.
 VISION = Account("tm-vision", 64_801, 64_801, (64_801,), Path("/nonexistent"))
 NLP = Account("tm-nlp", 64_802, 64_802, (64_802,), Path("/nonexistent"))
-FACTS = NodeFacts("python", frozenset(), {}, {}, "")
+FACTS = NodeFacts("python", {}, {}, "")
 
 
 @pytest.fixture

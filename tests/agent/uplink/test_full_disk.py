@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.launchers import shim
+from agent.launchers import exits
 from agent.uplink.cursors import Source
 from tests.agent.uplink.bench import Bench
 
@@ -63,9 +63,9 @@ def test_an_ended_attempt_says_all_it_has_though_the_disk_stays_full(
 def test_the_end_of_an_attempt_is_written_over_blocks_that_were_reserved(
     tmp_path: Path, disk_is_full: Disk
 ) -> None:
-    shim.reserve_exit(tmp_path)
+    exits.reserve_exit(tmp_path)
     reserved = tmp_path / ".exit.json.new"
-    assert reserved.stat().st_size == shim.EXIT_BYTES
+    assert reserved.stat().st_size == exits.EXIT_BYTES
     place = reserved.stat().st_ino
     disk_is_full(True)
     pauses: list[None] = []
@@ -74,12 +74,12 @@ def test_the_end_of_an_attempt_is_written_over_blocks_that_were_reserved(
         pauses.append(None)
         disk_is_full(False)
 
-    shim.write_exit(tmp_path, {"exit_code": 3}, pause)
+    exits.write_exit(tmp_path, {"exit_code": 3}, pause)
     assert len(pauses) == 1, "it tried again"
     assert (tmp_path / "exit.json").stat().st_ino == place
     assert json.loads((tmp_path / "exit.json").read_text())["exit_code"] == 3
 
 
 def test_a_forgotten_attempt_needs_no_end(tmp_path: Path) -> None:
-    shim.write_exit(tmp_path / "gone", {"exit_code": 3})
+    exits.write_exit(tmp_path / "gone", {"exit_code": 3})
     assert not (tmp_path / "gone").exists()

@@ -71,6 +71,8 @@ def test_a_job_whose_checkpoint_could_not_be_written_goes_on():
     assert (story.job.state, story.job.latest_checkpoint) == (JobState.RUNNING, "")
     before = story.job
     assert story.tell(ev.CheckpointFailed, attempt=1, step=50, cause="the disk is full").job == before
+    story.tell(ev.CheckpointFailed, attempt=1, step=60, cause="the disk is full")
+    assert (story.job.state, story.job.unsaved_step) == (JobState.RUNNING, 60)  # it was heard of late
 
 
 def test_an_older_checkpoint_that_arrives_late_does_not_win():

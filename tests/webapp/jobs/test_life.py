@@ -213,3 +213,12 @@ def test_two_gangs_on_one_first_node_get_different_rendezvous_ports(submit: Subm
         first = attempt.members.get(rank=0)
         by_node.setdefault(first.node_id, []).append(attempt.master_port)
     assert all(len(set(ports)) == len(ports) for ports in by_node.values())
+
+
+def test_agents_that_share_a_machine_share_its_ports(submit: Submit, cluster: list[Node]) -> None:
+    Node.objects.update(address="10.0.0.9", rendezvous_port_low=29500, rendezvous_port_high=29507)
+    for _ in range(8):
+        submit(num_gpus=1)
+    tick()
+    ports = list(Attempt.objects.values_list("master_port", flat=True))
+    assert sorted(ports) == list(range(29500, 29508))

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("jobs", "0010_save_ms"),
+        ("jobs", "0011_cold_logs"),
     ]
 
     operations = [

@@ -131,8 +131,9 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     supervisor = Supervisor(WorkFolders(config.data), tools)
     hooks = Hooks(config.hooks, inherited)
     activations = Activations(config.data, hooks, lambda *held: deployments.holds(*held), node.note_change)
-    trust = _trust(credentials, trusted)
-    deployments = _deployments(config, manifests, trust, activations, datasets, node.note_change)
+    deployments = _deployments(
+        config, manifests, _trust(credentials, trusted), activations, datasets, node.note_change
+    )
     datasets.attach(deployments)
     port = await _start(deployments, config, shown if credentials is None else credentials.server())
     await asyncio.to_thread(activations.load)

@@ -140,9 +140,7 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     node.attach(supervisor, deployments, port, activations, Mender(deployments.held))
     await supervisor.adopt_all()
     _expose(config, partial(_snapshot, config, slots, node, session, pusher))
-    log.info("%s slots of %s", len(slots.slots), slots.gpu_type)
-    for fault in slots.faults:
-        log.error("%s", fault)
+    _log_slots(slots)
     sampler = SystemSampler(slots, nvml, config.data, config.log_cap_bytes)
     duties = (
         session.run(), pusher.run(), lease.keep(), _yield_to_models(pace, deployments), *node.duties(sampler),
@@ -174,6 +172,12 @@ async def _start(deployments: Deployments, config: AgentConfig, own: grpc.Server
     except OSError as error:
         await deployments.close()
         raise ConfigError(f"{error}. Choose another with --transfer-port, or 0 for a free one.") from error
+
+
+def _log_slots(slots: Slots) -> None:
+    log.info("%s slots of %s", len(slots.slots), slots.gpu_type)
+    for fault in slots.faults:
+        log.error("%s", fault)
 
 
 def _expose(config: AgentConfig, take: Callable[[], Snapshot]) -> None:

@@ -119,17 +119,8 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
     hostname = source.text("hostname") or socket.gethostname()
     ca, certificate, key = source.path("ca"), source.path("certificate"), source.path("key")
     _check_certificate(certificate, key, ca)
-    cache_high = source.number("cache_high", 90, 1, 100)
-    cache_low = source.number("cache_low", min(80, cache_high), 0, 100)
-    if cache_low > cache_high:
-        raise ConfigError(
-            f"cache_low is {cache_low}; it must not be above cache_high, which is {cache_high}."
-        )
-    metrics_listen, metrics_token = source.text("metrics_listen"), source.secret("metrics_token")
-    if metrics_listen and not metrics_token:
-        raise ConfigError(
-            "metrics_listen needs metrics_token: nobody reads the metrics of this node without it."
-        )
+    cache_low, cache_high = _watermarks(source)
+    metrics_listen, metrics_token = _metrics(source)
     return AgentConfig(
         server=server,
         data=Path(data).absolute(),
@@ -176,6 +167,24 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         log_format=_log_format(source.text("log_format")),
         stop_jobs_on_leave=source.switch("stop_jobs_on_leave"),
     )
+
+
+def _watermarks(source: _Source) -> tuple[int, int]:
+    high = source.number("cache_high", 90, 1, 100)
+    low = source.number("cache_low", min(80, high), 0, 100)
+    if low > high:
+        raise ConfigError(f"cache_low is {low}; it must not be above cache_high, which is {high}.")
+    return low, high
+
+
+def _metrics(source: _Source) -> tuple[str, str]:
+    """Where this agent serves its metrics, and the token that Prometheus presents."""
+    listen, token = source.text("metrics_listen"), source.secret("metrics_token")
+    if listen and not token:
+        raise ConfigError(
+            "metrics_listen needs metrics_token: nobody reads the metrics of this node without it."
+        )
+    return listen, token
 
 
 def _check_certificate(certificate: Path | None, key: Path | None, ca: Path | None) -> None:

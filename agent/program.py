@@ -133,8 +133,9 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     supervisor = Supervisor(WorkFolders(config.data), tools)
     hooks = Hooks(config.hooks, inherited)
     activations = Activations(config.data, hooks, lambda *held: deployments.holds(*held), node.note_change)
-    trust = _trust(credentials, trusted)
-    deployments = _deployments(config, manifests, trust, activations, datasets, node.note_change)
+    deployments = _deployments(
+        config, manifests, _trust(credentials, trusted), activations, datasets, node.note_change
+    )
     datasets.attach(deployments)
     port = await _start(deployments, config, shown if credentials is None else credentials.server())
     await asyncio.to_thread(activations.load)
@@ -142,7 +143,7 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     node.attach(supervisor, deployments, port, activations, mender, hasher)
     await supervisor.adopt_all()
     _expose(config, partial(_snapshot, config, slots, node, session, pusher))
-    _tell(slots)
+    _log_slots(slots)
     sampler = SystemSampler(slots, nvml, config.data, config.log_cap_bytes)
     duties = (
         session.run(), pusher.run(), lease.keep(), _yield_to_models(pace, deployments), *node.duties(sampler),
@@ -167,12 +168,6 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
         await deployments.close()
 
 
-def _tell(slots: Slots) -> None:
-    log.info("%s slots of %s", len(slots.slots), slots.gpu_type)
-    for fault in slots.faults:
-        log.error("%s", fault)
-
-
 async def _start(deployments: Deployments, config: AgentConfig, own: grpc.ServerCredentials | None) -> int:
     """The port that transfers come to. Raises ConfigError where it is taken."""
     try:
@@ -180,6 +175,12 @@ async def _start(deployments: Deployments, config: AgentConfig, own: grpc.Server
     except OSError as error:
         await deployments.close()
         raise ConfigError(f"{error}. Choose another with --transfer-port, or 0 for a free one.") from error
+
+
+def _log_slots(slots: Slots) -> None:
+    log.info("%s slots of %s", len(slots.slots), slots.gpu_type)
+    for fault in slots.faults:
+        log.error("%s", fault)
 
 
 def _expose(config: AgentConfig, take: Callable[[], Snapshot]) -> None:

@@ -182,7 +182,8 @@ function yAxis(chart, range) {
   const narrow = chart.y.log && high < 30 * low;
   return {
     ...(range ? { range } : { autorange: true }),
-    type: chart.y.log ? "log" : "linear", rangemode: chart.y.min === 0 || chart.y.unit === "share" ? "nonnegative" : "normal",
+    type: chart.y.log ? "log" : "linear",
+    rangemode: chart.y.min === 0 || chart.y.unit === "share" ? "nonnegative" : "normal",
     fixedrange: Boolean(chart.points), ticksuffix: chart.y.unit === "%" ? " %" : "", exponentformat: small ? "e" : "SI",
     ...(narrow ? { dtick: "D2" } : {}), // 1, 2 and 5 are labelled, not each digit
     ...(chart.y.unit === "wait" ? waits : { nticks: 6 }), ...ticks(chart.y),

@@ -20,7 +20,8 @@ export function bytes(size) {
 function amount(value, unit) {
   if (unit === "samples") return `${Math.round(value).toLocaleString("en")} samples`;
   if (!value) return "0";
-  return value >= 1000 ? `${(value / 1000).toPrecision(4)} ms` : `${value.toPrecision(3)} µs`;
+  const [shown, word] = value >= 1e6 ? [value / 1e6, "s"] : value >= 1000 ? [value / 1000, "ms"] : [value, "µs"];
+  return `${Number(shown.toPrecision(word === "µs" ? 3 : 4)).toLocaleString("en")} ${word}`;
 }
 
 function colours() {

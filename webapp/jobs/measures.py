@@ -79,7 +79,10 @@ def running() -> list[RunningJob]:
         "id"
     )
     columns = ("id", "name", "team_id", "utilisation", "step", "progress_ms", "first_step", "first_step_ms")
-    return [RunningJob(*row[:6], _steps_per_second(*row[4:])) for row in rows.values_list(*columns)]
+    return [
+        RunningJob(job, name, team, use, step, at_ms, _steps_per_second(step, at_ms, *first))
+        for job, name, team, use, step, at_ms, *first in rows.values_list(*columns)
+    ]
 
 
 def _steps_per_second(

@@ -1,5 +1,5 @@
-// A table of thousands of rows that come a stretch at a time: htmx fetches the next stretch before one has scrolled there,
-// and what is far from the window is put away and brought back. Selected rows stay selected.
+// A table of thousands of rows that come a stretch at a time: htmx fetches the next stretch before one has scrolled
+// there, and what is far from the window is put away and brought back. Selected rows stay selected.
 
 const NEAR = "3000px 0px"; // rows within this distance of the window are in the page
 const away = new WeakMap(); // stretch → its rows
@@ -52,7 +52,8 @@ const watcher = new IntersectionObserver((entries) => {
 }, { rootMargin: NEAR });
 
 function look() {
-  document.querySelectorAll("[data-windowed] :is([data-stretch], [data-next])").forEach((part) => watcher.observe(part));
+  const parts = document.querySelectorAll("[data-windowed] :is([data-stretch], [data-next])");
+  parts.forEach((part) => watcher.observe(part));
   tell();
 }
 

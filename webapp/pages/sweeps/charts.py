@@ -71,13 +71,14 @@ def cost_by_trial(sweep: Sweep, costs: Mapping[str, JobCost]) -> dict[str, Any]:
 
 
 def curves(sweep: Sweep) -> dict[str, Any]:
-    """Of the newest trials that have begun; a pruned one ends in a mark and says so in its name."""
+    """Of the newest trials that have begun; the number of the trial stands at the end of its line, with × if pruned."""
     begun = [trial for trial in sweep.trials if trial.started_ms is not None or trial.reports][-MOST_CURVES:]
     known = queries.curves(sweep, [trial.number for trial in begun], CURVE_COLUMNS)
     metric = sweep.spec.objective.metric
     series = [
         {
-            "name": f"trial {trial.number}{' ×' if trial.state is TrialState.PRUNED else ''}",
+            "name": f"trial {number}",
+            "letter": number,
             "key": metric,
             "subject": "",
             "x": known[trial.number][0],
@@ -85,6 +86,7 @@ def curves(sweep: Sweep) -> dict[str, Any]:
         }
         for trial in begun
         if trial.number in known
+        for number in [f"{trial.number}{' ×' if trial.state is TrialState.PRUNED else ''}"]
     ]
     return {"x": {"kind": "step", "title": "step"}, "y": {"title": metric}, "series": series, "marks": []}
 

@@ -83,7 +83,7 @@ class DriftOut(serializers.Serializer[Any]):
     reference = serializers.IntegerField(help_text="The first samples of the version in use, at most 500.")
     references = serializers.DictField(
         child=serializers.IntegerField(),
-        help_text="Samples of each reference; those with fewer than 200 are left out.",
+        help_text="Samples of each; compared from 200 on, the first once there are 500.",
     )
     window = serializers.IntegerField(help_text="Its newest samples of a day, at most 500.")
     findings = DriftFinding(

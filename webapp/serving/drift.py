@@ -57,10 +57,14 @@ def measured(row: Endpoint, now_ms: int) -> dict[str, Any]:
     week = after.filter(at_ms__gte=day_ago - WEEK_MS, at_ms__lt=day_ago)
     references = {
         TRAINING: training.rows_of(row.stable_id),
-        FIRST: [features for _, features in first] if complete else [],
+        FIRST: [features for _, features in first],
         LAST_WEEK: _features(week.order_by("id")[:MOST_OF_WEEK]),
     }
-    known = {name: rows for name, rows in references.items() if len(rows) >= LEAST_REFERENCE}
+    known = {
+        name: rows
+        for name, rows in references.items()
+        if len(rows) >= (REFERENCE if name == FIRST else LEAST_REFERENCE)
+    }
     enough = known and len(newest) >= LEAST
     findings = judge_against(*_rows(known, newest, row.spec.get("slices", ()))) if enough else ()
     return {

@@ -168,7 +168,9 @@ def test_a_version_without_a_report_does_not_pass_such_a_gate(cast: Cast) -> Non
 def test_the_page_of_the_model_shows_targets_and_results(cast: Cast, browser: Browser) -> None:
     set_target(cast, "edge", max_latency_ms=5, formats=["torchscript"])
     set_target(cast, "phone", max_memory_bytes=64 << 20)
-    register(cast, report(measured(), measured(file="model.ts", dtype="float16", difference=None)))
+    far = {"absolute": 0.5, "relative": 0.5, "of_tolerance": 50.0}
+    half = measured(dtype="float16", difference=None)
+    register(cast, report(measured(), half, measured(dtype="bfloat16", difference=far)))
     text = " ".join(page(browser, cast.viewer).split())
     assert "<b>edge</b> at most 5 ms (p95); torchscript" in text
     assert "3.25 ms" in text
@@ -176,7 +178,8 @@ def test_the_page_of_the_model_shows_targets_and_results(cast: Cast, browser: Br
     assert "8 samples on cpu, 2 threads" in text
     assert "its process takes 300 MiB, at most 64 MiB" in text
     assert "as the original" in text
-    assert "wrong" in text
+    assert "not compared" in text
+    assert "differs from the original</span>" in text
 
 
 def test_a_page_without_exports_shows_none(cast: Cast, browser: Browser) -> None:

@@ -106,7 +106,8 @@ def test_what_is_kept_is_bounded_and_has_no_redacted_field(
     assert not AnswerSample.objects.filter(features__has_key="input.name").exists()
     first = AnswerSample.objects.order_by("id")[0].pk
     looked(endpoint)
-    assert AnswerSample.objects.count() == drift.REFERENCE + drift.WINDOW
+    for_the_week = AnswerSample.objects.count() - drift.REFERENCE - drift.WINDOW
+    assert 1 <= for_the_week <= 2, "one of each ten minutes, which may end just now"
     assert AnswerSample.objects.order_by("id")[0].pk == first, "the reference stays"
     AnswerSample.objects.all().delete()
     asked(endpoint, 10, 40)

@@ -112,8 +112,8 @@ def _results(pair: Pair) -> Iterator[Line]:
 
 def _cost(pair: Pair) -> Iterator[Line]:
     sizes = [version.manifest.total_bytes if version.manifest else None for version in pair]
-    yield Line("size of the files", *(format_bytes(size) if size is not None else "" for size in sizes),
-               change=_part(sizes[0], sizes[1]))  # fmt: skip
+    before, after = ("" if size is None else format_bytes(size) for size in sizes)
+    yield Line("size of the files", before, after, _part(sizes[0], sizes[1]))
     first, second = (_exports(version) for version in pair)
     for format in sorted({*first, *second}):
         one, other = first.get(format), second.get(format)
@@ -123,8 +123,8 @@ def _cost(pair: Pair) -> Iterator[Line]:
         )
         for what, values, written in ways:
             if any(value is not None for value in values):
-                texts = ["" if value is None else written(value) for value in values]
-                yield Line(f"{format}: {what}", *texts, change=_part(*values))
+                before, after = ("" if value is None else written(value) for value in values)
+                yield Line(f"{format}: {what}", before, after, _part(*values))
     devices = [report.device if (report := exports.report_of(version)) else "" for version in pair]
     if any(devices):
         yield Line("exports measured on", *devices)
@@ -150,7 +150,7 @@ def _data(pair: Pair) -> Iterator[Line]:
     change = ""
     if known[0] is not None and known[1] is not None:
         change = "the same" if ids[0] == ids[1] else str(datasets.difference(known[0], known[1]))
-    yield Line("dataset", *named, change=change)
+    yield Line("dataset", named[0], named[1], change)
 
 
 def _config(pair: Pair) -> Iterator[Line]:
@@ -171,7 +171,8 @@ def _settings(version: ModelVersion) -> dict[str, Any]:
 def _numbers(name: str, before: Any, after: Any) -> Line:
     values = [value if isinstance(value, int | float) else None for value in (before, after)]
     change = "" if None in values else f"{values[1] - values[0]:+.4g}"  # type: ignore[operator]
-    return Line(name, *("" if value is None else f"{value:.4g}" for value in values), change=change)
+    first, second = ("" if value is None else f"{value:.4g}" for value in values)
+    return Line(name, first, second, change)
 
 
 def _interval(metric: Mapping[str, Any]) -> str:

@@ -61,7 +61,7 @@ def _verdict(export: Export, report: Report) -> tuple[str, str]:
         return "as the original", "good"
     if export.problem:
         return ("does not count", "failed") if report.digests.get(export.file) else ("not made", "none")
-    return "differs from the original", "failed"
+    return ("not compared" if export.difference is None else "differs from the original"), "failed"
 
 
 def _difference(export: Export) -> str:

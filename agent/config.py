@@ -114,12 +114,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
     hostname = source.text("hostname") or socket.gethostname()
     ca, certificate, key = source.path("ca"), source.path("certificate"), source.path("key")
     _check_certificate(certificate, key, ca)
-    cache_high = source.number("cache_high", 90, 1, 100)
-    cache_low = source.number("cache_low", min(80, cache_high), 0, 100)
-    if cache_low > cache_high:
-        raise ConfigError(
-            f"cache_low is {cache_low}; it must not be above cache_high, which is {cache_high}."
-        )
+    cache_low, cache_high = _cache_marks(source)
     return AgentConfig(
         server=server,
         data=Path(data).absolute(),
@@ -162,6 +157,16 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         log_format=_log_format(source.text("log_format")),
         stop_jobs_on_leave=source.switch("stop_jobs_on_leave"),
     )
+
+
+def _cache_marks(source: _Source) -> tuple[int, int]:
+    cache_high = source.number("cache_high", 90, 1, 100)
+    cache_low = source.number("cache_low", min(80, cache_high), 0, 100)
+    if cache_low > cache_high:
+        raise ConfigError(
+            f"cache_low is {cache_low}; it must not be above cache_high, which is {cache_high}."
+        )
+    return cache_low, cache_high
 
 
 def _check_certificate(certificate: Path | None, key: Path | None, ca: Path | None) -> None:

@@ -134,10 +134,10 @@ def _rendezvous(first: dict[str, str], at_ms: int) -> dict[str, Address]:
     resting: dict[str, set[int]] = {place.address: set() for place in places.values()}
     members = Member.objects.filter(node__address__in=taken, rank=0)
     used = members.filter(Q(attempt__ended_ms=None) | Q(attempt__placed_ms__gte=at_ms - _PORT_RESTS_MS))
-    for address, port, ended_ms in used.values_list(
+    for address, busy, ended_ms in used.values_list(
         "node__address", "attempt__master_port", "attempt__ended_ms"
     ):
-        (taken if ended_ms is None else resting)[address].add(port)
+        (taken if ended_ms is None else resting)[address].add(busy)
     addresses = {}
     for attempt_id, node_id in first.items():
         place = places[node_id]

@@ -116,7 +116,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
     cache_high = source.number("cache_high", 90, 1, 100)
     cache_low = source.number("cache_low", min(80, cache_high), 0, 100)
     if cache_low > cache_high:
-        raise ConfigError(f"cache_low is {cache_low}; it must not be above cache_high, {cache_high}.")
+        raise ConfigError(f"cache_low {cache_low} must not be above cache_high, which is {cache_high}.")
     return AgentConfig(
         server=server,
         data=Path(data).absolute(),

@@ -109,11 +109,7 @@ _TEXT_DEFAULTS = {
 def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> AgentConfig:
     """Flags that are None or empty were not given; then the environment counts, then the default."""
     source = _Source(flags, os.environ if environment is None else environment)
-    server, data = source.text("server"), source.text("data")
-    if not server:
-        raise ConfigError(f"The agent needs the gateway's address: --server HOST:PORT or {PREFIX}SERVER.")
-    if ":" not in server or not server.rpartition(":")[2].isdigit():
-        raise ConfigError(f'The server is "{server}"; it must be HOST:PORT, as in control.example:7443.')
+    server, data = _server(source), source.text("data")
     if not data:
         raise ConfigError(f"The agent needs a folder of its own: --data DIR or {PREFIX}DATA.")
     hostname = source.text("hostname") or socket.gethostname()
@@ -167,6 +163,15 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         log_format=_log_format(source.text("log_format")),
         stop_jobs_on_leave=source.switch("stop_jobs_on_leave"),
     )
+
+
+def _server(source: _Source) -> str:
+    server = source.text("server")
+    if not server:
+        raise ConfigError(f"The agent needs the gateway's address: --server HOST:PORT or {PREFIX}SERVER.")
+    if ":" not in server or not server.rpartition(":")[2].isdigit():
+        raise ConfigError(f'The server is "{server}"; it must be HOST:PORT, as in control.example:7443.')
+    return server
 
 
 def _watermarks(source: _Source) -> tuple[int, int]:

@@ -70,11 +70,7 @@ def prepare(
         raise PreparationError(
             f"The work folder could not be made: {error}.", _end_of(error, False)
         ) from error
-    launch = replace(
-        launch,
-        cpus_per_gpu=launch.cpus_per_gpu or facts.cpus_per_slot,
-        memory_per_gpu_bytes=launch.memory_per_gpu_bytes or facts.memory_per_slot_bytes,
-    )
+    launch = _with_shares(launch, facts)
     account = _account(launch, facts.isolation)
     python = "python" if launch.container_image else facts.python
     try:
@@ -116,6 +112,15 @@ def prepare(
         memory_bytes=launch.memory_per_gpu_bytes * len(launch.slots),
         account=account,
         standby_of=launch.job_id if command.can_stand_by(launch) else "",
+    )
+
+
+def _with_shares(launch: Launch, facts: NodeFacts) -> Launch:
+    """What the job does not name is the share of its slots of this node."""
+    return replace(
+        launch,
+        cpus_per_gpu=launch.cpus_per_gpu or facts.cpus_per_slot,
+        memory_per_gpu_bytes=launch.memory_per_gpu_bytes or facts.memory_per_slot_bytes,
     )
 
 

@@ -17,11 +17,10 @@ from platform_core.registry.export_report import FILE, MOST_BYTES, Report
 from platform_core.registry.exports import Export, Target, best
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
-from webapp.artifacts import queries as artifacts
 from webapp.base.identity import now_ms
 from webapp.events import services as events
 from webapp.jobs import queries as jobs
-from webapp.registry import files, hints
+from webapp.registry import files, hints, queries
 from webapp.registry.models import Model, ModelVersion, ServingTarget
 
 MOST_TARGETS = 50  # of a team
@@ -93,10 +92,8 @@ def _record(kind: str, actor: Actor, team: str, name: str, **data: Any) -> None:
 
 def ask_for_report(version: ModelVersion) -> None:
     """Reads its `export.json` in the background, where its files have one."""
-    if version.manifest_id:
-        paths = [str(file["path"]) for file in artifacts.file_list(version.manifest_id)]
-        if files.outermost(paths, FILE):
-            hints.read_exports(version.id)
+    if queries.has_file(version, FILE):
+        hints.read_exports(version.id)
 
 
 def read_again(actor: Actor, version: ModelVersion) -> None:

@@ -9,6 +9,7 @@ from platform_core.registry import policy_reader
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
+from webapp.registry import files
 from webapp.registry.models import Evaluation, Model, ModelVersion, ServingTarget
 
 
@@ -174,3 +175,17 @@ def evaluated(
     wanted = Q(version__in=list(versions)) | Q(job__in=list(jobs)) | Q(id__in=numbers)
     rows = Evaluation.objects.filter(wanted)
     return list(rows.select_related("version__model", "evaluated_by").defer("samples").order_by("id"))
+
+
+def has_file(version: ModelVersion, name: str) -> bool:
+    """Whether a file of this name is among those of the version, in any folder."""
+    if version.manifest_id is None:
+        return False
+    return bool(
+        files.outermost((str(file["path"]) for file in artifacts.file_list(version.manifest_id)), name)
+    )
+
+
+def read_file(version: ModelVersion, name: str, most: int) -> bytes:
+    """Raises request_invalid where it is absent, has more bytes, or is no longer what it was."""
+    return files.read(version, name, most)[1]

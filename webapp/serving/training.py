@@ -9,21 +9,16 @@ from platform_core.drift.features import features_of
 from platform_core.drift.training import FILE, MOST_BYTES, MOST_ROWS
 from platform_core.errors import TrainmasterError
 from platform_core.json_values import storable
-from webapp.artifacts import queries as artifacts
 from webapp.base.identity import now_ms
-from webapp.registry import files
 from webapp.registry import queries as registry
-from webapp.registry.models import ModelVersion
 from webapp.serving import hints
 from webapp.serving.models import TrainingReference
 
 
-def ask(sender: Any, version: ModelVersion, **kwargs: Any) -> None:
+def ask(sender: Any, version: Any, **kwargs: Any) -> None:
     """Reads its `reference.jsonl` in the background, where its files have one."""
-    if version.manifest_id:
-        paths = [str(file["path"]) for file in artifacts.file_list(version.manifest_id)]
-        if files.outermost(paths, FILE):
-            hints.read_training_reference(version.id)
+    if registry.has_file(version, FILE):
+        hints.read_training_reference(version.id)
 
 
 def read(version_id: str) -> None:
@@ -33,7 +28,7 @@ def read(version_id: str) -> None:
         return
     kept: dict[str, Any] = {"at_ms": now_ms(), "problem": "", "rows": []}
     try:
-        kept["rows"] = list(_features(files.read(version, FILE, MOST_BYTES)[1]))
+        kept["rows"] = list(_features(registry.read_file(version, FILE, MOST_BYTES)))
     except TrainmasterError as error:
         kept["problem"] = error.sentence
     TrainingReference.objects.update_or_create(model_version_id=version_id, defaults=kept)

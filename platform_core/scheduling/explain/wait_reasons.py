@@ -180,8 +180,8 @@ class Explainer:
         nodes = list(self._index.members(of_type))
         cpus = max(node.cpus // node.slots for node in nodes if node.slots)
         memory = max(node.memory_bytes // node.slots for node in nodes if node.slots)
-        parts = ((demand.cpus_per_gpu, "CPUs"), (demand.memory_per_gpu_bytes >> 20, "MiB"))
-        asked = " and ".join(f"{number} {unit}" for number, unit in parts if number)
+        parts = {"CPUs": demand.cpus_per_gpu, "MiB": demand.memory_per_gpu_bytes >> 20}
+        asked = " and ".join(f"{number} {unit}" for unit, number in parts.items() if number)
         has = f"the nodes have {cpus} CPUs and {memory >> 20} MiB for each at most"
         return f"can never start: asks {asked} for {amount(1, demand.gpu_type)}; {has}"
 

@@ -114,9 +114,7 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     toolchain = await asyncio.to_thread(ask, config.python, inherited)
     versions = toolchain.versions | ({"driver": driver} if nvml and (driver := nvml.driver_version()) else {})
     lease = Lease(config.data / "lease", config.lost_after_seconds * LEASE_SHARE)
-    indices = sorted({slots.gpu_of(slot.index) for slot in slots.slots})
-    gpus = nvml.health(indices) if nvml and slots.are_gpus else None
-    devices = Devices(gpus, HostHealth(config.data), exporter, slots.gpu_of)
+    devices = _devices(config, slots, nvml, exporter)
     node = Node(config, slots, Probe(slots, nvml, config.data), versions, lease, credentials, devices)
     session = Session(config, channel, node)
     pusher = Pusher(channel, session.identity)
@@ -175,6 +173,12 @@ async def _start(deployments: Deployments, config: AgentConfig, own: grpc.Server
     except OSError as error:
         await deployments.close()
         raise ConfigError(f"{error}. Choose another with --transfer-port, or 0 for a free one.") from error
+
+
+def _devices(config: AgentConfig, slots: Slots, nvml: Nvml | None, exporter: DcgmExporter | None) -> Devices:
+    indices = sorted({slots.gpu_of(slot.index) for slot in slots.slots})
+    gpus = nvml.health(indices) if nvml and slots.are_gpus else None
+    return Devices(gpus, HostHealth(config.data), exporter, slots.gpu_of)
 
 
 def _log_slots(slots: Slots) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from celery import current_app
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Exists, Max, OuterRef, Q
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, Sum
 
 from platform_core.errors import TrainmasterError
 from platform_core.jobs.states import TERMINAL
@@ -248,3 +248,15 @@ def delete(ended_before_ms: int, limit: int = 20) -> int:
                 cause="their retention is over",
             )
     return len(jobs)
+
+
+def stored(**filters: Any) -> list[tuple[str, int, int]]:
+    """(team, bytes, objects) of the logs that lie in the store; with cold=True, in the cold one."""
+    rows = LogChunk.objects.filter(stored=True, **filters).order_by().values_list("attempt__job__team")
+    return list(rows.annotate(bytes=Sum(F("next_offset") - F("offset")), items=Count("id")))
+
+
+def expired(before_ms: int) -> int:
+    """How many jobs that ended before then have logs."""
+    ended = Job.objects.filter(state__in=list(TERMINAL), finished_ms__lt=before_ms)
+    return ended.filter(Exists(LogChunk.objects.filter(attempt__job=OuterRef("id")))).count()

@@ -18,7 +18,7 @@ from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
 from webapp.accounts.permissions import may, require
 from webapp.accounts.queries import actor_of
 from webapp.jobs.corruption import Found, agreements, distrust, suspect
-from webapp.jobs.models import INPUTS, Attempt, Job, LogChunk, Member
+from webapp.jobs.models import INPUTS, Attempt, Job, Member
 from webapp.jobs.spares import known_spares
 from webapp.jobs.values import JobFact
 
@@ -383,18 +383,6 @@ def beginning_from(checkpoint_ids: Iterable[str]) -> list[tuple[Job, str]]:
     named = Q(latest_checkpoint__in=ids_of) | Q(latest_checkpoint="", spec__resume_from__in=list(ids_of))
     rows = Job.objects.filter(named).exclude(state__in=list(TERMINAL)).order_by("id")
     return [(job, job.latest_checkpoint or job.spec["resume_from"]) for job in rows]
-
-
-def stored_logs(**filters: Any) -> list[tuple[str, int, int]]:
-    """(team, bytes, objects) of the logs that lie in the store; with cold=True, in the cold one."""
-    rows = LogChunk.objects.filter(stored=True, **filters).order_by().values_list("attempt__job__team")
-    return list(rows.annotate(bytes=Sum(F("next_offset") - F("offset")), items=Count("id")))
-
-
-def expired_logs(before_ms: int) -> int:
-    """How many jobs that ended before then have logs."""
-    ended = Job.objects.filter(state__in=list(TERMINAL), finished_ms__lt=before_ms)
-    return ended.filter(Exists(LogChunk.objects.filter(attempt__job=OuterRef("id")))).count()
 
 
 def used_bundles(since_ms: int, **filters: Any) -> set[str]:

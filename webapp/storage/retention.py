@@ -11,7 +11,7 @@ from webapp.base.identity import now_ms
 from webapp.events import queries as event_queries
 from webapp.events import services as events
 from webapp.experiments import queries as runs
-from webapp.jobs import queries as jobs
+from webapp.jobs import logs
 from webapp.jobs import services as job_services
 from webapp.metrics import queries as metrics
 
@@ -28,7 +28,7 @@ def policies() -> list[Policy]:
     """The dry run: nothing is deleted by it."""
     return [
         Policy("logs of ended jobs", "TRAINMASTER_LOG_RETENTION_DAYS", settings.LOG_RETENTION_DAYS,
-               jobs.expired_logs(_before(settings.LOG_RETENTION_DAYS))),
+               logs.expired(_before(settings.LOG_RETENTION_DAYS))),
         Policy("events and audit log", "TRAINMASTER_EVENT_RETENTION_DAYS", settings.EVENT_RETENTION_DAYS,
                event_queries.expired(_before(settings.EVENT_RETENTION_DAYS))),
         Policy("metric points of silent runs", "TRAINMASTER_METRIC_RETENTION_DAYS", settings.METRIC_RETENTION_DAYS,

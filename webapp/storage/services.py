@@ -20,6 +20,7 @@ from webapp.artifacts import services as artifact_services
 from webapp.base.identity import now_ms
 from webapp.events import services as events
 from webapp.experiments import queries as runs
+from webapp.jobs import logs
 from webapp.jobs import queries as jobs
 from webapp.storage.models import Leftover, StorageBudget, StoredDay
 
@@ -38,7 +39,7 @@ def account() -> None:
     today = now_ms() // DAY_MS
     figures = {(team, kind): (size, items) for team, kind, size, items in _figures()}
     cold = artifacts.stored_cold()
-    cold |= {(team, "logs"): size for team, size, _ in jobs.stored_logs(cold=True)}
+    cold |= {(team, "logs"): size for team, size, _ in logs.stored(cold=True)}
     with transaction.atomic():
         known = StoredDay.objects.filter(day__gte=today - 1).values_list("team", "kind")
         for key in set(known) - set(figures):
@@ -66,7 +67,7 @@ def account() -> None:
 def _figures() -> Iterator[tuple[str, str, int, int]]:
     yield from artifacts.stored()
     yield from ((team, "run files", size, items) for team, size, items in runs.stored_files())
-    yield from ((team, "logs", size, items) for team, size, items in jobs.stored_logs())
+    yield from ((team, "logs", size, items) for team, size, items in logs.stored())
 
 
 def clean() -> int:

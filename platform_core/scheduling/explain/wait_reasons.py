@@ -154,11 +154,8 @@ class Explainer:
             return WaitCode.CANNOT_EVER_FIT, numbers, f"{needed}; {bound.sentence}"
         most, on_one = self._cluster.capacity.total(eligible), self._cluster.capacity.most_on_one(eligible)
         numbers = (("needed", demand.gpus), ("most", most), ("most_on_one_node", on_one))
-        return (
-            WaitCode.CANNOT_EVER_FIT,
-            numbers,
-            self._too_large_sentence(demand, of_type, large_enough, most, on_one),
-        )
+        sentence = self._too_large_sentence(demand, of_type, large_enough, most, on_one)
+        return WaitCode.CANNOT_EVER_FIT, numbers, sentence
 
     def _too_large_sentence(
         self, demand: Demand, of_type: int, large_enough: int, most: int, on_one: int
@@ -177,13 +174,13 @@ class Explainer:
         return f"can never start: {needed}; the cluster has {most} at most"
 
     def _share_sentence(self, demand: Demand, of_type: int) -> str:
-        nodes = list(self._index.members(of_type))
-        cpus = max(node.cpus // node.slots for node in nodes if node.slots)
-        memory = max(node.memory_bytes // node.slots for node in nodes if node.slots)
-        parts = {"CPUs": demand.cpus_per_gpu, "MiB": demand.memory_per_gpu_bytes >> 20}
-        asked = " and ".join(f"{number} {unit}" for unit, number in parts.items() if number)
-        has = f"the nodes have {cpus} CPUs and {memory >> 20} MiB for each at most"
-        return f"can never start: asks {asked} for {amount(1, demand.gpu_type)}; {has}"
+        nodes = [node for node in self._index.members(of_type) if node.slots]
+        cpus = max(node.cpus // node.slots for node in nodes)
+        memory = max(node.memory_bytes // node.slots for node in nodes)
+        parts = ((demand.cpus_per_gpu, "CPUs"), (demand.memory_per_gpu_bytes >> 20, "MiB"))
+        asked = " and ".join(f"{number} {unit}" for number, unit in parts if number)
+        asks = f"can never start: asks {asked} for {amount(1, demand.gpu_type)}"
+        return f"{asks}; the nodes have {cpus} CPUs and {memory >> 20} MiB for each at most"
 
     def _nodes_away(self, demand: Demand) -> _Answer | None:
         """It would fit an idle cluster, but only with nodes that are lost, draining or drained."""

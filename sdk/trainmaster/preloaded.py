@@ -11,6 +11,8 @@ MODULES = (
     "numpy",
     "torch",
     "torch.distributed",
+    # Imported after a group was made, it keeps that group for ever in the defaults of its functions.
+    "torch.distributed.checkpoint",
     "torch.distributed.tensor",
     "torch.nn.parallel",
     "torch.optim",

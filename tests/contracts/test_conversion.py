@@ -38,6 +38,10 @@ ENVELOPES = {
         "is written once by the agent's uplink and read once by the gateway's",
     ),
     **dict.fromkeys(
+        ("HashRequest", "HashedFile", "HashReply", "FileToHash"),
+        "is written once by the agent that hashes files and read once by the gateway, and the other way",
+    ),
+    **dict.fromkeys(
         ("WatchRequest", "Holds", "LaneHeld", "PiecesWanted", "FromPeer", "Part", "Waiting", "NotHere"),
         "goes from agent to agent, in frames that spare a copy of the bytes",
     ),

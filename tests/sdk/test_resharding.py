@@ -96,9 +96,10 @@ def test_another_number_of_ranks_loads_it(saved: tuple[Path, list[float]], ranks
 
 
 def test_the_groups_of_a_script_end_when_it_destroys_them(tmp_path: Path) -> None:
-    """A thread of a group that is still there when the interpreter ends may abort the process."""
+    """A thread of a group that is still there when the interpreter ends may abort the process. As in ranks that the
+    platform starts, what would keep the group in its defaults is imported before there is one."""
     (tmp_path / "leaves.py").write_text(
-        "import gc, weakref, torch, trainmaster, torch.distributed as dist\n"
+        "import gc, weakref, torch, trainmaster, torch.distributed.checkpoint, torch.distributed as dist\n"
         "dist.init_process_group('gloo')\n"
         "world = weakref.ref(dist.group.WORLD)\n"
         "trainmaster.save_checkpoint({'weight': torch.ones(3)}, 1)\n"

@@ -8,6 +8,8 @@ import random
 import tarfile
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from tests.agent.conftest import AgentProcess, gone, stop, wanted
@@ -115,11 +117,8 @@ def write_shard(file: Path, ids: range) -> None:
                     member.size = len(content)
                     tar.addfile(member, io.BytesIO(content))
     elif file.suffix == ".parquet":
-        pyarrow = pytest.importorskip("pyarrow")
         text = [random.Random(number).randbytes(SIZE // 2).hex() for number in ids]
-        pytest.importorskip("pyarrow.parquet").write_table(
-            pyarrow.table({"id": list(ids), "text": text}), file
-        )
+        pyarrow.parquet.write_table(pyarrow.table({"id": list(ids), "text": text}), file)
     else:
         file.write_text("".join(json.dumps({"id": number, "text": "x" * SIZE}) + "\n" for number in ids))
 

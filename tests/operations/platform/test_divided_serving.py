@@ -12,7 +12,7 @@ import pytest
 
 from tests.operations.platform.test_serving import PATIENCE, Endpoint, until
 from trainmaster.client import Client
-from webapp.operations.platform_process import PlatformProcess, training_process
+from webapp.operations.platform_process import PlatformProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(4 * PATIENCE)]
 MODEL = """
@@ -38,10 +38,9 @@ def platform(passable: Path) -> Iterator[PlatformProcess]:
 
 
 def ranks(platform: PlatformProcess) -> list[psutil.Process]:
-    found = [training_process(path) for path in platform.folder.glob("agents/*/records/*/process.json")]
-    below = [child for process in found if process for child in process.children(recursive=True)]
-    launchers = {"trainmaster.gang", "torch.distributed.run"}
-    return [one for one in below if "--ranked" in one.cmdline() and not launchers & set(one.cmdline())]
+    """In their order, by the process ids that they leave in the folder of their attempt."""
+    files = sorted(platform.folder.glob("agents/*/*/*/ranks/rank-*.pid"))
+    return [psutil.Process(int(file.read_text())) for file in files]
 
 
 def test_a_replica_on_two_slots_answers_and_is_replaced_when_it_loses_a_rank(

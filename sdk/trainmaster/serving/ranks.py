@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import sys
+import uuid
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
@@ -168,8 +169,9 @@ def start(processes: int, arguments: Sequence[str]) -> NoReturn:
     """Becomes torchrun with so many ranks of this server, on this node."""
     command = [
         *(sys.executable, "-P", "-m", "trainmaster.gang"),
-        *("--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={processes}", "--max-restarts=0"),
-        *("-m", "trainmaster.serving", "--ranked", *arguments),
+        *("--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", f"--rdzv-id={uuid.uuid4().hex}"),
+        *("--local-addr=127.0.0.1", f"--nproc-per-node={processes}", "--max-restarts=0"),
+        *("-m", "trainmaster.rank", "-m", "trainmaster.serving", "--ranked", *arguments),
     ]
     sys.stdout.flush()
     os.execve(sys.executable, command, launcher_environment())  # noqa: S606 - no shell is wanted

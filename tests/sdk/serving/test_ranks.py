@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 import torch
 
@@ -51,9 +52,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def ranks(server: Server) -> list[int]:
-    wanted = " -m trainmaster.serving --ranked "
-    return [pid for pid, line in server.children() if wanted in line and "torch.distributed.run" not in line
-            and "trainmaster.gang" not in line]  # fmt: skip
+    """Children of the server that forks them, whose command line they have."""
+    forked = [pid for pid, line in server.children() if "multiprocessing.forkserver" in line]
+    return [pid for pid in forked if psutil.Process(pid).ppid() in forked]
 
 
 def predict(server: Server, rows: Any) -> httpx.Response:

@@ -61,7 +61,7 @@ def test_what_could_be_read_in_two_ways_is_refused_with_the_reason(url: str, why
 def test_a_refusal_does_not_show_the_password_or_the_signature() -> None:
     for url in ("https://alice:secret@h/%25?sig=secret", "https://alice:secret@other/x?sig=secret"):
         with pytest.raises(TrainmasterError) as refused:
-            check_source(parse(url), [], parse("s3://store"))
+            check_source(parse(url), [], [parse("s3://store")])
         assert "secret" not in refused.value.sentence
 
 
@@ -69,5 +69,5 @@ def test_a_place_that_holds_the_store_is_as_forbidden_as_one_within_it() -> None
     everything = [Address("s3", "b", ())]
     for url in ("s3://b", "s3://b/store", "s3://b/store/model"):
         with pytest.raises(TrainmasterError, match="own store"):
-            check_source(parse(url), everything, parse("s3://b/store"))
+            check_source(parse(url), everything, [parse("s3://b/store")])
     check_source(parse("s3://b/stores"), everything, parse("s3://b/store"))

@@ -70,4 +70,4 @@ def test_a_place_that_holds_the_store_is_as_forbidden_as_one_within_it() -> None
     for url in ("s3://b", "s3://b/store", "s3://b/store/model"):
         with pytest.raises(TrainmasterError, match="own store"):
             check_source(parse(url), everything, [parse("s3://b/store")])
-    check_source(parse("s3://b/stores"), everything, parse("s3://b/store"))
+    check_source(parse("s3://b/stores"), everything, [parse("s3://b/store")])

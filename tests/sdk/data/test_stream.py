@@ -175,7 +175,9 @@ def test_an_index_that_is_wrong_is_said(agent: Agent, whole: Path) -> None:
     (agent.whole / "s03.jsonl").write_text("1\n")
     agent.bring(*(path.name for path in whole.glob("*.jsonl")))
     its = loader(agent, last="keep", quarantine=Quarantine(most_shards=0, retry_seconds=0))
-    with pytest.raises(NeedsReview, match="1 samples, and 5 were counted; write the index of the dataset anew"):
+    with pytest.raises(
+        NeedsReview, match="1 samples, and 5 were counted; write the index of the dataset anew"
+    ):
         list(its)
 
 

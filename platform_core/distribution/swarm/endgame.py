@@ -7,7 +7,7 @@ before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import sub
 
@@ -27,7 +27,7 @@ class Ending:
 
     began_ms: int
     had: tuple[int, ...] = ()  # none, if not told
-    usual: float = 0.0  # pieces of the best lane in a millisecond, as long as all lanes moved
+    usual: float = 0.0  # pieces of the best lane in a millisecond, until the first lane was full
     looked_ms: int = 0
     held: tuple[int, ...] = ()
     following: tuple[Follow | None, ...] = ()
@@ -42,10 +42,12 @@ def look(ending: Ending, view: View, now_ms: int) -> Ending:
     if now_ms - ending.looked_ms < _LOOK_MS:
         return ending
     held = tuple([count(runs) for runs in view.holds])
-    still = [lane for lane in range(len(held)) if held[lane] < lane_length(view.pieces, lane, len(held))]
+    still, before = _incomplete(view, held), _incomplete(view, ending.held)
     usual, suspects = ending.usual, set[str]()
     if len(still) == len(held) or not usual:
         usual = max(map(sub, held, ending.had or (0,) * len(held))) / max(1, now_ms - ending.began_ms)
+    elif len(before) == len(held):  # after a slow start most of a lane may come between two looks
+        usual = max(usual, max(map(sub, held, ending.held)) / (now_ms - ending.looked_ms))
     if len(still) < len(held) == len(ending.held):
         least = usual / _HARDLY * (now_ms - ending.looked_ms)
         crawling = [lane for lane in still if held[lane] - ending.held[lane] < least]
@@ -55,6 +57,12 @@ def look(ending: Ending, view: View, now_ms: int) -> Ending:
     return replace(
         ending, usual=usual, looked_ms=now_ms, held=held, following=view.following, avoided=avoided
     )
+
+
+def _incomplete(view: View, held: Sequence[int]) -> list[int]:
+    """The lanes of which pieces are missing."""
+    lanes = len(held)
+    return [lane for lane in range(lanes) if held[lane] < lane_length(view.pieces, lane, lanes)]
 
 
 def _left(ending: Ending, view: View, lane: int) -> str:

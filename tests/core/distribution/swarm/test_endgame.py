@@ -42,6 +42,15 @@ def test_whoever_sends_half_is_not() -> None:
     assert not looks(had(27), had(40)).slow(LATER)
 
 
+def test_a_slow_start_does_not_hide_what_is_usual() -> None:
+    """A piece in the first two seconds, and in the next two a whole lane."""
+    both = (NEAR_THE_END.following[0], Follow(1, "father", 0, 100))
+    start = replace(NEAR_THE_END, holds=(((0, 1),), ((0, 1),)), following=both)
+    ending = look(BEGAN, start, 2_000)
+    ending = look(ending, had(3), 4_000)
+    assert look(ending, had(5), 6_000).slow(6_000) == {"mother"}
+
+
 def test_it_is_asked_again_a_minute_later() -> None:
     ending = looks(had(28), had(40))
     assert ending.slow(LATER + 59_999)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MIB = float(1 << 20)
+from platform_core.units import MIB
 
 
 @dataclass(frozen=True, slots=True)

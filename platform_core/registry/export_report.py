@@ -34,7 +34,7 @@ def target(name: str, fields: Any) -> Target:
     """Raises request_invalid with the field, its value and what it may be."""
     if not _NAME.fullmatch(name):
         why = "it must be small letters, digits, '.', '_' or '-', at most 60"
-        raise _invalid("the name of the serving target", name, why)
+        raise _invalid("the name of the serving target", name, why, field="name")
     if not isinstance(fields, Mapping):
         raise _invalid("the serving target", fields, "it must be an object")
     if unknown := sorted(set(map(str, fields)) - _TARGET):
@@ -164,5 +164,7 @@ def _whole(row: Mapping[str, Any], name: str, most: int) -> int:
     return value
 
 
-def _invalid(name: str, value: object, why: str) -> TrainmasterError:
-    return TrainmasterError("request_invalid", what=f"{name} {str(value)[:60]!r}", why=why)
+def _invalid(name: str, value: object, why: str, field: str = "") -> TrainmasterError:
+    """`field`: its name in a form, where it has another one."""
+    what = f"{name} {str(value)[:60]!r}"
+    return TrainmasterError("request_invalid", what=what, why=why, field=field or name)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,7 +16,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count, F, Sum
 
-from platform_core.distribution.content.manifest import FilePart
+from platform_core.distribution.content.manifest import FilePart, join
 from platform_core.distribution.planning.sizes import Sizes
 from platform_core.errors import TrainmasterError
 from platform_core.units import SECOND_MS
@@ -35,7 +34,6 @@ MOST_FILES, MOST_BYTES = 32, 1 << 30  # that a node takes at a time; of a larger
 LARGEST = 64 << 30  # the digests of a larger one are too much for a message
 LEAST_FILES, LEAST_BYTES = 200, 256 << 20  # of less the tasks have hashed all before a node has begun
 SCHEMES = ("s3://", "gs://")  # of sources that can be read by a signed address
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,20 +168,12 @@ def _note(snapshot: DatasetSnapshot, node_id: str, file: Hashed, sizes: Sizes) -
 def _checked(document: Any, row: SourceFile, sizes: Sizes) -> FilePart:
     """The part of a manifest that a file of this size, cut so, must have."""
     part = FilePart.from_document(document)
-    whole = [sizes.chunk] * (row.size // sizes.chunk) + [row.size % sizes.chunk] * bool(
-        row.size % sizes.chunk
-    )
-    pieces = [-(-size // sizes.piece) for size in whole]
-    if (part.entry.path, part.entry.size, part.piece_size) != (row.path, row.size, sizes.piece):
+    if (part.entry.path, part.entry.size) != (row.path, row.size):
         raise ValueError("they are of another file")
-    if [chunk.size for chunk in part.chunks] != whole or [
-        len(chunk.pieces) for chunk in part.chunks
-    ] != pieces:
+    cut = [chunk.size for chunk in part.chunks]
+    if cut[:-1] != [sizes.chunk] * len(cut[:-1]) or max(cut, default=0) > sizes.chunk:
         raise ValueError("it was cut otherwise")
-    digests = [part.entry.sha256, *(chunk.sha256 for chunk in part.chunks)]
-    digests += [piece for chunk in part.chunks for piece in chunk.pieces]
-    if not all(isinstance(digest, str) and _SHA256.fullmatch(digest) for digest in digests):
-        raise ValueError("a digest is no SHA-256")
+    join("dataset", [part], sizes.piece)  # raises manifest_invalid
     return part
 
 

@@ -52,9 +52,9 @@ def test_a_lead_sets_changes_and_deletes_a_target_on_the_page(cast: Cast, browse
 @pytest.mark.parametrize(
     ("wrong", "field", "sentence"),
     [
-        ({"max_latency_ms": "fast"}, "max_latency_ms", "&#x27;fast&#x27; is no number"),
-        ({"max_opset": "17.5"}, "max_opset", "is no whole number"),
-        ({"max_memory": "much"}, "max_memory", "is not a size"),
+        ({"max_latency_ms": "fast"}, "max_latency_ms", "&#x27;fast&#x27; is not valid: it must be a number"),
+        ({"max_opset": "17.5"}, "max_opset", "it must be a whole number"),
+        ({"max_memory": "much"}, "max_memory", "it must be a size, such as 2GiB"),
         ({"name": "Edge!"}, "name", "small letters"),
         ({"max_latency_ms": "-1"}, "max_latency_ms", "it must be from 0"),
     ],

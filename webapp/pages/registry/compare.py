@@ -93,7 +93,8 @@ def _sections(pair: Pair) -> Iterator[Section]:
 def _metrics(pair: Pair) -> Iterator[Line]:
     first, second = (version.metrics for version in pair)
     for name in sorted({*first, *second}):
-        yield _numbers(name, first.get(name), second.get(name))
+        before, after = first.get(name), second.get(name)
+        yield Line(name, _number(before), _number(after), _change(before, after))
 
 
 def _results(pair: Pair) -> Iterator[Line]:
@@ -106,7 +107,7 @@ def _results(pair: Pair) -> Iterator[Line]:
         before, after = first.get(suite, {}), second.get(suite, {})
         for metric in sorted({*before, *after}):
             one, other = before.get(metric) or {}, after.get(metric) or {}
-            change = _numbers("", one.get("mean"), other.get("mean")).change
+            change = _change(one.get("mean"), other.get("mean"))
             yield Line(f"{suite}: {metric}", _interval(one), _interval(other), change)
 
 
@@ -168,11 +169,13 @@ def _settings(version: ModelVersion) -> dict[str, Any]:
     return flatten(version.run.parameters) if version.run is not None else {}
 
 
-def _numbers(name: str, before: Any, after: Any) -> Line:
-    values = [value if isinstance(value, int | float) else None for value in (before, after)]
-    change = "" if None in values else f"{values[1] - values[0]:+.4g}"  # type: ignore[operator]
-    first, second = ("" if value is None else f"{value:.4g}" for value in values)
-    return Line(name, first, second, change)
+def _number(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, int | float) else ""
+
+
+def _change(before: Any, after: Any) -> str:
+    known = isinstance(before, int | float) and isinstance(after, int | float)
+    return f"{after - before:+.4g}" if known else ""
 
 
 def _interval(metric: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,14 @@ from webapp.pages.registry.exports import TargetRow, target_row
 from webapp.registry import exports
 from webapp.registry.models import ServingTarget
 
-NUMBERS = {"max_latency_ms": float, "max_difference": float, "max_opset": int}
+MEMORY = "max_memory_bytes"
+READ: Mapping[str, tuple[Callable[[str], Any], str]] = {
+    "max_latency_ms": (float, "a number"),
+    "max_difference": (float, "a number"),
+    "max_opset": (int, "a whole number"),
+    MEMORY: (parse_bytes, "a size, such as 2GiB"),
+}
+FIELDS = {MEMORY: "max_memory"}  # those that the form names otherwise, for it takes a unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +66,12 @@ def set_target(request: HttpRequest) -> HttpResponse:
     team, name = given.get("team", ""), given.get("name", "").strip()
     try:
         row = exports.set_target(actor_of(request), team, name, dict(_fields(given)))
-    except (TrainmasterError, ValueError) as error:
-        if isinstance(error, TrainmasterError) and error.code != "request_invalid":
+    except TrainmasterError as error:
+        if error.code != "request_invalid":
             raise
-        sentence = error.sentence if isinstance(error, TrainmasterError) else str(error)
-        return _list(request, given.dict(), tuple(given.getlist("formats")), {_place(sentence): sentence})
+        field = str(error.numbers.get("field", ""))
+        problems = {FIELDS.get(field, field): error.sentence}
+        return _list(request, given.dict(), tuple(given.getlist("formats")), problems)
     messages.success(request, f"Serving target {row} asks: {target_row(row).constraints}.")
     return redirect("registry:targets")
 
@@ -82,30 +90,17 @@ def delete_target(request: HttpRequest, team: str, name: str) -> HttpResponse:
 
 
 def _fields(given: QueryDict) -> Iterator[tuple[str, Any]]:
-    """Of the form, as REST takes them. Raises ValueError with a sentence."""
-    for name, kind in NUMBERS.items():
-        if text := given.get(name, "").strip():
+    """Of the form, as REST takes them. Raises request_invalid with the field."""
+    for name, (read, words) in READ.items():
+        if text := given.get(FIELDS.get(name, name), "").strip():
             try:
-                yield name, kind(text)
+                yield name, read(text)
             except ValueError:
-                raise ValueError(f"{name} {text[:40]!r} is no {'whole ' * (kind is int)}number") from None
-    if text := given.get("max_memory", "").strip():
-        try:
-            yield "max_memory_bytes", parse_bytes(text)
-        except ValueError as error:
-            raise ValueError(f"max_memory_bytes: {error}") from error
+                raise TrainmasterError(
+                    "request_invalid", what=f"{name} {text[:40]!r}", why=f"it must be {words}", field=name
+                ) from None
     yield "dtype", given.get("dtype", "")
     yield "formats", given.getlist("formats")
-
-
-def _place(sentence: str) -> str:
-    """The field of the form that a sentence is about; "" for none."""
-    names = {
-        "name of the serving target": "name",
-        "max_memory_bytes": "max_memory",
-        **{one: one for one in NUMBERS},
-    }
-    return next((field for words, field in names.items() if words in sentence), "")
 
 
 def _current(request: HttpRequest) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -114,7 +109,7 @@ def _current(request: HttpRequest) -> tuple[dict[str, Any], tuple[str, ...]]:
     if row is None:
         return {"team": team}, ()
     asked = dict(row.constraints)
-    memory = asked.pop("max_memory_bytes", 0)
+    memory = asked.pop(MEMORY, 0)
     formats = tuple(asked.pop("formats", ()))
     return {"team": team, "name": name, **asked, "max_memory": _size(memory)}, formats
 

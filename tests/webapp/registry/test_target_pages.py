@@ -33,7 +33,7 @@ def test_a_lead_sets_changes_and_deletes_a_target_on_the_page(cast: Cast, browse
     lead = browser(cast.lead)
     done = lead.post("/models/targets/set/", {**FORM, "formats": ["onnx", "torchscript"]}, follow=True)
     assert (
-        "asks: at most 5 ms (p95); at most 1.5 GiB of memory; float16; onnx or torchscript"
+        "requires: at most 5 ms (p95); at most 1.5 GiB of memory; float16; onnx or torchscript"
         in done.content.decode()
     )
     assert constraints() == {

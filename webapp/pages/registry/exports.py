@@ -52,7 +52,7 @@ def exports_of(version: ModelVersion, targets: Sequence[ServingTarget]) -> Expor
 
 
 def target_row(row: ServingTarget) -> TargetRow:
-    return TargetRow(row.name, "; ".join(_constraints(exports.target_of(row))) or "asks nothing")
+    return TargetRow(row.name, "; ".join(_constraints(exports.target_of(row))) or "requires nothing")
 
 
 def _verdict(export: Export, report: Report) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The page of serving targets: what each asks of exports, and the forms that set and delete one."""
+"""The page of serving targets: what each requires of exports, and the forms that set and delete one."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TargetsPage:
 @login_required
 @require_GET
 def target_list(request: HttpRequest) -> HttpResponse:
-    """With `team` and `name` in the address the form has what that target asks now."""
+    """With `team` and `name` in the address the form has what that target requires now."""
     return _list(request, *_current(request))
 
 
@@ -72,7 +72,7 @@ def set_target(request: HttpRequest) -> HttpResponse:
         field = str(error.numbers.get("field", ""))
         problems = {FIELDS.get(field, field): error.sentence}
         return _list(request, given.dict(), tuple(given.getlist("formats")), problems)
-    messages.success(request, f"Serving target {row} asks: {target_row(row).constraints}.")
+    messages.success(request, f"Serving target {row} requires: {target_row(row).constraints}.")
     return redirect("registry:targets")
 
 

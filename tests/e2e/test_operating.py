@@ -3,6 +3,7 @@
 import hashlib
 import re
 
+import psutil
 from playwright.sync_api import Page, expect
 
 from tests.e2e.cable import Cable
@@ -67,14 +68,18 @@ def test_a_cancelled_job_leaves_no_process_behind(people: People, site: Site) ->
     page.goto(f"/jobs/{job.id}/")
     stay(page)
     site.reached(job.id, 3)
-    roots = site.processes(job.id)
-    assert len(roots) == 2
-    everybody = [each for root in roots.values() for each in (root, *root.children(recursive=True))]
-    assert len(everybody) >= 6  # on each node the launcher, the script and its child
+    everybody = until("the launcher, the script and its child on both nodes", lambda: trees(site, job.id))
     page.get_by_role("button", name="Cancel", exact=True).click()
     confirm(page, "Cancel the job")
     expect(page.locator("#job-head .head .state")).to_have_text("cancelled")
     until("all processes of the cancelled job have ended", lambda: not any(map(is_alive, everybody)))
+
+
+def trees(site: Site, job_id: str) -> list[psutil.Process]:
+    """All processes of a job, as soon as each of its two nodes has at least three."""
+    nodes = [[root, *root.children(recursive=True)] for root in site.processes(job_id).values()]
+    complete = len(nodes) == 2 and all(len(each) >= 3 for each in nodes)
+    return [process for each in nodes for process in each] if complete else []
 
 
 def test_a_secret_reaches_the_process_and_nobody_reads_it_in_the_log(people: People, site: Site) -> None:

@@ -22,6 +22,7 @@ MODEL = "class Model:\n    def __init__(self, folder):\n        pass\n\n    def 
         "        return [sum(row) for row in rows]\n"  # fmt: skip
 PATH = "endpoints/bench/sums"
 REPLICAS, CALLERS = 2, 8
+PAUSE_S = 0.05  # of each caller between two requests: what is killed needs the processors to start again
 PATIENCE = 240  # seconds, of each wait for the platform
 
 
@@ -66,27 +67,29 @@ class Seen:
 
 
 @contextmanager
-def service() -> Iterator[Service]:
-    with site() as it:
-        file = it.folder / "model.py"
-        file.write_text(MODEL)
-        manifest = it.client.upload("model", "bench", "sums", [("model.py", file)])
-        it.client.register_version("sums", team="bench", manifest=manifest)
-        it.client.call("POST", "endpoints", json={
-            "name": "sums", "team": "bench", "model": "sums", "gpu_type": GPU_TYPE, "min_replicas": REPLICAS,
-            "max_replicas": REPLICAS,
-        })  # fmt: skip
-        token = it.live.process.manage("token", "bench", "bench", "--name", "serving").split()[-1]
-        found = Service(it, token)
-        try:
-            for _ in range(2):
-                found.start_router()
-            until(found.is_ready, "the replicas are ready")
-            yield found
-        finally:
-            for _, process in found.routers:
-                process.kill()
-                process.wait()
+def service(it: Site) -> Iterator[Service]:
+    """Until the end its endpoint takes slots of the site."""
+    file = it.folder / "model.py"
+    file.write_text(MODEL)
+    manifest = it.client.upload("model", "bench", "sums", [("model.py", file)])
+    it.client.register_version("sums", team="bench", manifest=manifest)
+    it.client.call("POST", "endpoints", json={
+        "name": "sums", "team": "bench", "model": "sums", "gpu_type": GPU_TYPE, "min_replicas": REPLICAS,
+        "max_replicas": REPLICAS,
+    })  # fmt: skip
+    token = it.live.process.manage("token", "bench", "bench", "--name", "serving").split()[-1]
+    found = Service(it, token)
+    try:
+        for _ in range(2):
+            found.start_router()
+        until(found.is_ready, "the replicas are ready")
+        yield found
+        it.client.call("DELETE", PATH)
+        until(lambda: not it.client.call("GET", "endpoints")["results"], "the endpoint is stopped")
+    finally:
+        for _, process in found.routers:
+            process.kill()
+            process.wait()
 
 
 def under_load(service: Service, fault: Callable[[], Awaitable[None]]) -> Seen:
@@ -107,7 +110,7 @@ async def _under_load(service: Service, fault: Callable[[], Awaitable[None]]) ->
     callers = []
     for number in range(CALLERS):
         addresses = service.addresses if number % 2 else service.addresses[::-1]
-        callers.append(asyncio.create_task(call(addresses, request, lambda: running, record)))
+        callers.append(asyncio.create_task(call(addresses, request, lambda: running, record, PAUSE_S)))
     try:
         await _answers(seen, 100)
         await fault()
@@ -179,7 +182,7 @@ FAULTS: dict[str, Callable[[Service], Callable[[], Awaitable[None]]]] = {
 
 
 def faults() -> Iterator[dict[str, Any]]:
-    with service() as it:
+    with site() as place, service(place) as it:
         for name, fault in FAULTS.items():
             seen = under_load(it, fault(it))
             yield {

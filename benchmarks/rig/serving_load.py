@@ -65,7 +65,11 @@ async def drive(address: Address, at_once: int, seconds: float, row: Sequence[fl
 
 
 async def call(
-    addresses: Sequence[Address], request: bytes, goes_on: Callable[[], bool], record: Record
+    addresses: Sequence[Address],
+    request: bytes,
+    goes_on: Callable[[], bool],
+    record: Record,
+    pause_s: float = 0,
 ) -> None:
     """One caller, who goes to the next address after a connection was lost."""
     for address in cycle(addresses):
@@ -83,6 +87,7 @@ async def call(
                 writer.write(request)
                 status, body = await _answer(reader)
                 record(status, body, began, time.perf_counter())
+                await asyncio.sleep(pause_s)
         except (OSError, EOFError):
             record(0, b"", began, time.perf_counter())
         finally:

@@ -30,7 +30,8 @@ WORKER = (*CELERY, "worker", "--concurrency", "2", "--without-gossip", "--withou
 BEAT = (*CELERY, "beat", "--pidfile", "")
 GATEWAY = ("python", "manage.py", "gateway")
 AGENT = ("trainmaster", "agent")
-CREATE_ADMIN = ("python", "manage.py", "createsuperuser", "--noinput")
+# Just after MIGRATE, which has made the checks.
+CREATE_ADMIN = ("python", "manage.py", "createsuperuser", "--noinput", "--skip-checks")
 MIGRATE = ("python", "manage.py", "migrate", "--noinput")
 # The pages of rest_framework are not used: the API answers in JSON only.
 COLLECT = ("python", "manage.py", "collectstatic", "--noinput", "--clear", "--ignore", "rest_framework")

@@ -1,10 +1,12 @@
-"""One platform for what is asked of one that runs, started once: with nodes, and with TLS to them."""
+"""Platforms for what is asked of one that runs, each started once: with TLS to its nodes, for endpoints, and one whose
+nodes may be killed."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from benchmarks.rig import survival_site
 from tests.support.collector import Collector
 from webapp.operations.platform_process import PlatformProcess
 
@@ -24,3 +26,23 @@ def platform(passable: Path, collector: Collector) -> Iterator[PlatformProcess]:
         platform = PlatformProcess.start(passable / "first", "--agents", "2", "--slots", "2", "--tls")
     yield platform
     platform.stop()
+
+
+@pytest.fixture(scope="package")
+def serving(passable: Path) -> Iterator[PlatformProcess]:
+    platform = PlatformProcess.start(passable / "serving", "--agents", "2", "--slots", "2", "--port", "0")
+    yield platform
+    platform.stop()
+
+
+@pytest.fixture(scope="package")
+def token(serving: PlatformProcess) -> str:
+    serving.manage("seed_demo", "--slots", "4")
+    return serving.manage("token", "bob", "vision", "--name", "serving").split()[-1]
+
+
+@pytest.fixture(scope="package")
+def rig() -> Iterator[survival_site.Site]:
+    """Three nodes with two slots each."""
+    with survival_site.site() as it:
+        yield it

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +29,6 @@ class Model:
 """
 
 
-@pytest.fixture(scope="module")
-def platform(passable: Path) -> Iterator[PlatformProcess]:
-    platform = PlatformProcess.start(passable / "divided", "--agents", "1", "--slots", "2", "--port", "0")
-    yield platform
-    platform.stop()
-
-
 def ranks(platform: PlatformProcess) -> list[psutil.Process]:
     """In their order, by the process ids that they leave in the folder of their attempt."""
     files = sorted(platform.folder.glob("agents/*/*/*/ranks/rank-*.pid"))
@@ -44,16 +36,14 @@ def ranks(platform: PlatformProcess) -> list[psutil.Process]:
 
 
 def test_a_replica_on_two_slots_answers_and_is_replaced_when_it_loses_a_rank(
-    platform: PlatformProcess, tmp_path: Path
+    serving: PlatformProcess, token: str, tmp_path: Path
 ) -> None:
-    platform.manage("seed_demo", "--slots", "2")
-    token = platform.manage("token", "bob", "vision", "--name", "serving").split()[-1]
     file = tmp_path / "model.py"
     file.write_text(MODEL)
-    with Client(platform.url, token) as client:
-        manifest = client.upload("model", "vision", "sums", [("model.py", file)])
-        client.register_version("sums", team="vision", manifest=manifest)
-        endpoint = Endpoint(client, token, "divided", 1, gpus=2)
+    with Client(serving.url, token) as client:
+        manifest = client.upload("model", "vision", "halves", [("model.py", file)])
+        client.register_version("halves", team="vision", manifest=manifest)
+        endpoint = Endpoint(client, token, "divided", 1, model="halves", gpus=2)
 
         def predict() -> Any:
             headers, body = {"Authorization": f"Bearer {token}"}, {"inputs": [[1, 2, 3, 4], [0, 0, 0, 5]]}
@@ -64,7 +54,7 @@ def test_a_replica_on_two_slots_answers_and_is_replaced_when_it_loses_a_rank(
             until(endpoint.is_ready(1, 1), "the replica is ready")
             assert predict() == [10, 5]
 
-            before = ranks(platform)
+            before = ranks(serving)
             assert len(before) == 2
             before[1].kill()
             _, alive = psutil.wait_procs(before, PATIENCE)

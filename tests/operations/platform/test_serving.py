@@ -21,6 +21,8 @@ from webapp.operations.platform_process import PlatformProcess, training_process
 from webapp.operations.state_folder import read_environment
 
 PATIENCE = 300  # seconds, of every wait here: what takes ten on a quiet machine may need them on a busy one
+PAUSE = 0.02  # seconds, of each caller between two requests: what starts beside them needs the processors
+SAMPLES = 500  # in the reference of drift, and in the window
 PUSHED = 10  # seconds, within which routers act on what they are told, also on a busy machine; it takes milliseconds
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(4 * PATIENCE)]
 MODEL = """
@@ -65,6 +67,7 @@ class Load:
                     what = 0, repr(error)
                 with self._lock:
                     self.answers[what] += 1
+                self._stop.wait(PAUSE)
 
     def total(self) -> int:
         with self._lock:
@@ -123,20 +126,6 @@ def names(client: Client) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def serving(passable: Path) -> Iterator[PlatformProcess]:
-    """Of its own: here each slot needs a CPU."""
-    platform = PlatformProcess.start(passable / "serving", "--agents", "2", "--slots", "1", "--port", "0")
-    yield platform
-    platform.stop()
-
-
-@pytest.fixture(scope="module")
-def token(serving: PlatformProcess) -> str:
-    serving.manage("seed_demo", "--slots", "2")
-    return serving.manage("token", "bob", "vision", "--name", "serving").split()[-1]
-
-
-@pytest.fixture(scope="module")
 def client(
     serving: PlatformProcess, token: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Client]:
@@ -150,8 +139,9 @@ def client(
         yield client
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def endpoint(client: Client, token: str) -> Iterator[Endpoint]:
+    """Serves version 1 or, later, 2."""
     endpoint = Endpoint(client, token, "sums", 1, min_replicas=2, max_replicas=2)
     try:
         until(endpoint.is_ready(2, 1), "two replicas are ready")
@@ -173,20 +163,22 @@ def kill_a_replica(serving: PlatformProcess) -> None:
 def test_nothing_is_lost_when_a_replica_is_killed_and_when_versions_change(
     serving: PlatformProcess, endpoint: Endpoint
 ) -> None:
+    old = endpoint.read()["version"]
+    new = 3 - old
     with endpoint.load().running() as load:
         until(lambda: load.total() > 200, "requests are answered")
         kill_a_replica(serving)
         before = load.total()
         until(lambda: load.total() > before + 200, "requests are answered without it")
-        until(endpoint.is_ready(2, 1), "it was started again")
+        until(endpoint.is_ready(2, old), "it was started again")
 
-        change = {"version": 2, "share_percent": 50, "watch_seconds": 2, "min_requests": 50}
+        change = {"version": new, "share_percent": 50, "watch_seconds": 2, "min_requests": 50}
         change |= {"max_latency_ratio": 100}
         endpoint.client.call("PUT", f"{endpoint.path}/version", json=change)
-        until(endpoint.is_ready(2, 2), "the second version took over")
+        until(endpoint.is_ready(2, new), "the new version took over")
         assert endpoint.read()["canary"] is None
-        before = load.answers[200, "2"]
-        until(lambda: load.answers[200, "2"] > before + 100, "the second version answers")
+        before = load.answers[200, str(new)]
+        until(lambda: load.answers[200, str(new)] > before + 100, "the new version answers")
     assert load.lost == {}
 
 
@@ -236,14 +228,19 @@ def test_callers_who_ask_for_something_else_are_found(client: Client, token: str
 
     try:
         until(endpoint.is_ready(1, 1), "its replica is ready")
-        with Load(endpoint.address, token).running():
-            until(lambda: drift()["findings"], "the first samples are compared with later ones")
+        send(Load(endpoint.address, token), 2 * SAMPLES)
+        until(lambda: drift()["findings"], "the first samples are compared with later ones")
         assert moved() == set()
-        with Load(endpoint.address, token, (7, 2)).running():
-            until(moved, "the drift is found")
+        send(Load(endpoint.address, token, (7, 2)), SAMPLES)
+        until(moved, "the drift is found")
         assert moved() == {"input[0]", "output"}
     finally:
         endpoint.stop()
+
+
+def send(load: Load, requests: int) -> None:
+    with load.running():
+        until(lambda: load.total() >= requests, "the requests are answered")
 
 
 def test_nobody_else_learns_that_it_exists(serving: PlatformProcess, endpoint: Endpoint) -> None:
@@ -267,7 +264,8 @@ def test_grpc_goes_the_way_of_http(serving: PlatformProcess, endpoint: Endpoint)
         ready = wire.ModelReadyRequest(name="vision/sums")
         assert stub.ModelReady(ready, metadata=own, timeout=PATIENCE).ready
         answer = stub.ModelInfer(request, metadata=own, timeout=PATIENCE)
-        assert (answer.model_name, answer.model_version) == ("vision/sums", "1")
+        version = str(endpoint.read()["version"])
+        assert (answer.model_name, answer.model_version) == ("vision/sums", version)
         assert list(answer.outputs[0].contents.fp64_contents) == [3.0]
         with pytest.raises(grpc.RpcError) as refused:
             stub.ModelInfer(request, timeout=PATIENCE)

@@ -9,13 +9,14 @@ import pytest
 
 from benchmarks.rig import serving_faults
 from benchmarks.rig.serving_faults import CALLERS, Service, under_load
+from benchmarks.rig.survival_site import Site
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(6 * serving_faults.PATIENCE)]
 
 
 @pytest.fixture(scope="module")
-def service() -> Iterator[Service]:
-    with serving_faults.service() as service:
+def service(rig: Site) -> Iterator[Service]:
+    with serving_faults.service(rig) as service:
         yield service
 
 

@@ -1,26 +1,17 @@
 """Nodes that can be killed, in a platform of their own: spare nodes take over, and a rank that computes wrongly is
 taken out."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.rig import survival_site
 from benchmarks.rig.survival_site import Site
 from tests.e2e.site import until
 from trainmaster.answers import Job
 
 COMPARES = Path(__file__).parent / "compares.py"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-
-
-@pytest.fixture(scope="module")
-def rig() -> Iterator[Site]:
-    """Three nodes with two slots each."""
-    with survival_site.site() as it:
-        yield it
 
 
 def submit(rig: Site, name: str, **fields: Any) -> str:

@@ -22,7 +22,6 @@ from webapp.operations.state_folder import read_environment
 
 PATIENCE = 300  # seconds, of every wait here: what takes ten on a quiet machine may need them on a busy one
 PAUSE = 0.02  # seconds, of each caller between two requests: what starts beside them needs the processors
-SAMPLES = 500  # in the reference of drift, and in the window
 PUSHED = 10  # seconds, within which routers act on what they are told, also on a busy machine; it takes milliseconds
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(4 * PATIENCE)]
 MODEL = """
@@ -228,19 +227,14 @@ def test_callers_who_ask_for_something_else_are_found(client: Client, token: str
 
     try:
         until(endpoint.is_ready(1, 1), "its replica is ready")
-        send(Load(endpoint.address, token), 2 * SAMPLES)
-        until(lambda: drift()["findings"], "the first samples are compared with later ones")
+        with Load(endpoint.address, token).running():
+            until(lambda: drift()["findings"], "the first samples are compared with later ones")
         assert moved() == set()
-        send(Load(endpoint.address, token, (7, 2)), SAMPLES)
-        until(moved, "the drift is found")
+        with Load(endpoint.address, token, (7, 2)).running():
+            until(moved, "the drift is found")
         assert moved() == {"input[0]", "output"}
     finally:
         endpoint.stop()
-
-
-def send(load: Load, requests: int) -> None:
-    with load.running():
-        until(lambda: load.total() >= requests, "the requests are answered")
 
 
 def test_nobody_else_learns_that_it_exists(serving: PlatformProcess, endpoint: Endpoint) -> None:

@@ -164,14 +164,14 @@ def with_token(user: User, team: str = "vision") -> APIClient:
 @pytest.fixture
 def admin_api() -> Callable[[User], APIClient]:
     """A program with an admin's token of the scope admin."""
+    return with_admin_token
 
-    def with_token(user: User) -> APIClient:
-        token = tokens.create_admin_token(account_queries.actor_of(user), "operations", 1)
-        client = APIClient()
-        client.credentials(HTTP_AUTHORIZATION=f"Bearer {token.text}")
-        return client
 
-    return with_token
+def with_admin_token(user: User) -> APIClient:
+    token = tokens.create_admin_token(account_queries.actor_of(user), "operations", 1)
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {token.text}")
+    return client
 
 
 @pytest.fixture

@@ -18,8 +18,9 @@ from typing import Any
 
 import psutil
 
-from agent.launchers import processes, ranks
+from agent.launchers import ranks
 from agent.probes.gpus import Nvml
+from agent.probes.process_use import ProcessMeter, ProcessUse
 from agent.probes.slots import Slots, usable_cpus
 from agent.work_folder import WorkFolder
 
@@ -55,7 +56,7 @@ class SystemSampler:
         self._gpu_of = slots.gpu_of
         self._cores_per_slot = max(usable_cpus() / max(1, len(slots.slots)), 1e-3)
         self._data, self._cap_bytes = data, cap_bytes
-        self._cpu_seconds: dict[tuple[int, float], float] = {}  # by process: pid and start
+        self._meter = ProcessMeter()
         self._ranks: dict[tuple[int, float], int | None] = {}
         self._counters: dict[str, int] = _counters()
         self._read_at = time.monotonic()
@@ -66,12 +67,12 @@ class SystemSampler:
         now = time.monotonic()
         elapsed, self._read_at = max(now - self._read_at, 1e-3), now
         host = self._host(elapsed)
-        seen: dict[tuple[int, float], float] = {}
+        trees = self._meter.read(attempt.pid for attempt in attempts)
         for attempt in attempts:
-            uses = self._uses(attempt, elapsed, seen)
+            uses = self._uses(attempt, trees[attempt.pid])
             values = host | self._slots(attempt, uses) | _of_ranks(uses)
             self._write(attempt, values)
-        self._cpu_seconds = seen
+        seen = {use.key for tree in trees.values() for use in tree}
         self._ranks = {process: rank for process, rank in self._ranks.items() if process in seen}
 
     def _write(self, attempt: Sampled, values: Mapping[str, float]) -> None:
@@ -98,25 +99,16 @@ class SystemSampler:
             **rates,
         }
 
-    def _uses(
-        self, attempt: Sampled, elapsed: float, seen: dict[tuple[int, float], float]
-    ) -> dict[int, _Use]:
+    def _uses(self, attempt: Sampled, tree: Iterable[ProcessUse]) -> dict[int, _Use]:
         """What the processes of each rank use together, loaders of data included; without the launcher above them."""
         uses: dict[int | None, _Use] = defaultdict(_Use)
         by_leader = {leader.pid: rank for rank, leader in ranks.leaders(attempt.folder, attempt.pid).items()}
-        for process in processes.tree(attempt.pid):
-            try:
-                with process.oneshot():
-                    times, key = process.cpu_times(), (process.pid, process.create_time())
-                    resident = process.memory_info().rss
-            except psutil.Error:
-                continue
-            if key not in self._ranks:
-                self._ranks[key] = ranks.rank_of(process, by_leader)
-            seen[key] = times.user + times.system
-            use = uses[self._ranks[key]]
-            use.rss_bytes += resident
-            use.cpu_cores += max(0.0, seen[key] - self._cpu_seconds.get(key, seen[key])) / elapsed
+        for process in tree:
+            if process.key not in self._ranks:
+                self._ranks[process.key] = ranks.rank_of(process.process, by_leader)
+            use = uses[self._ranks[process.key]]
+            use.rss_bytes += process.rss_bytes
+            use.cpu_cores += process.cpu_cores
         of_ranks = {rank: use for rank, use in uses.items() if rank is not None}
         if not of_ranks and None in uses:
             of_ranks[attempt.node_rank] = uses[None]

@@ -60,7 +60,7 @@ class SystemSampler:
         self._ranks: dict[tuple[int, float], int | None] = {}
         self._counters: dict[str, int] = _counters()
         self._read_at = time.monotonic()
-        psutil.cpu_percent()  # the first call only begins the measurement
+        self._cpu_times = psutil.cpu_times()
 
     def sample(self, attempts: Sequence[Sampled]) -> None:
         """Appends one line to the spool of each attempt."""
@@ -93,11 +93,23 @@ class SystemSampler:
             for name, count in self._counters.items()
         }
         return {
-            "host/cpu_utilisation": psutil.cpu_percent() / 100,
+            "host/cpu_utilisation": self._cpu_utilisation(),
             "host/memory_bytes": memory.total - memory.available,
             "host/disk_free_bytes": psutil.disk_usage(str(self._data)).free,
             **rates,
         }
+
+    def _cpu_utilisation(self) -> float:
+        """Of all cores since the last sample. `psutil.cpu_percent` would begin anew, with 0, in each thread."""
+        before, self._cpu_times = self._cpu_times, psutil.cpu_times()
+        spent = {
+            name: max(0.0, now - getattr(before, name))
+            for name, now in self._cpu_times._asdict().items()
+            if name not in ("guest", "guest_nice")  # user and nice contain them
+        }
+        idle = spent.get("idle", 0.0) + spent.get("iowait", 0.0)
+        total = sum(spent.values())
+        return round(1 - idle / total, 4) if total else 0.0
 
     def _uses(self, attempt: Sampled, tree: Iterable[ProcessUse]) -> dict[int, _Use]:
         """What the processes of each rank use together, loaders of data included; without the launcher above them."""

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -98,6 +99,20 @@ def test_a_process_counts_from_its_first_sample(folder: WorkFolder, tmp_path: Pa
     reading = values(folder)
     assert 0 < reading["system/rank0/cpu_cores"] <= 1.1
     assert reading["system/slot0/utilisation"] > 0
+
+
+def test_the_use_of_the_host_does_not_depend_on_the_thread_that_samples(
+    folder: WorkFolder, tmp_path: Path, rank: Callable[[int], int]
+) -> None:
+    sampler, attempt = SystemSampler(find_slots(None, 2, ""), None, tmp_path, CAP), sampled(folder, rank(0))
+    for _ in range(3):
+        for _ in range(2_000_000):
+            pass
+        thread = threading.Thread(target=sampler.sample, args=([attempt],))
+        thread.start()
+        thread.join()
+    lines = [json.loads(line)["values"] for line in folder.system_spool.read_text().splitlines()]
+    assert all(0 < line["system/host/cpu_utilisation"] <= 1 for line in lines)
 
 
 def test_gpus_are_numbered_as_the_script_sees_them(

@@ -18,8 +18,9 @@ from typing import Any
 
 import psutil
 
-from agent.launchers import processes, ranks
+from agent.launchers import ranks
 from agent.probes.gpus import Nvml
+from agent.probes.process_use import ProcessMeter, ProcessUse
 from agent.probes.slots import Slots, usable_cpus
 from agent.work_folder import WorkFolder
 
@@ -55,23 +56,23 @@ class SystemSampler:
         self._gpu_of = slots.gpu_of
         self._cores_per_slot = max(usable_cpus() / max(1, len(slots.slots)), 1e-3)
         self._data, self._cap_bytes = data, cap_bytes
-        self._cpu_seconds: dict[tuple[int, float], float] = {}  # by process: pid and start
+        self._meter = ProcessMeter()
         self._ranks: dict[tuple[int, float], int | None] = {}
         self._counters: dict[str, int] = _counters()
         self._read_at = time.monotonic()
-        psutil.cpu_percent()  # the first call only begins the measurement
+        self._cpu_times = psutil.cpu_times()
 
     def sample(self, attempts: Sequence[Sampled]) -> None:
         """Appends one line to the spool of each attempt."""
         now = time.monotonic()
         elapsed, self._read_at = max(now - self._read_at, 1e-3), now
         host = self._host(elapsed)
-        seen: dict[tuple[int, float], float] = {}
+        trees = self._meter.read(attempt.pid for attempt in attempts)
         for attempt in attempts:
-            uses = self._uses(attempt, elapsed, seen)
+            uses = self._uses(attempt, trees[attempt.pid])
             values = host | self._slots(attempt, uses) | _of_ranks(uses)
             self._write(attempt, values)
-        self._cpu_seconds = seen
+        seen = {use.key for tree in trees.values() for use in tree}
         self._ranks = {process: rank for process, rank in self._ranks.items() if process in seen}
 
     def _write(self, attempt: Sampled, values: Mapping[str, float]) -> None:
@@ -92,31 +93,34 @@ class SystemSampler:
             for name, count in self._counters.items()
         }
         return {
-            "host/cpu_utilisation": psutil.cpu_percent() / 100,
+            "host/cpu_utilisation": self._cpu_utilisation(),
             "host/memory_bytes": memory.total - memory.available,
             "host/disk_free_bytes": psutil.disk_usage(str(self._data)).free,
             **rates,
         }
 
-    def _uses(
-        self, attempt: Sampled, elapsed: float, seen: dict[tuple[int, float], float]
-    ) -> dict[int, _Use]:
+    def _cpu_utilisation(self) -> float:
+        """Of all cores since the last sample. `psutil.cpu_percent` would begin anew, with 0, in each thread."""
+        before, self._cpu_times = self._cpu_times, psutil.cpu_times()
+        spent = {
+            name: max(0.0, now - getattr(before, name))
+            for name, now in self._cpu_times._asdict().items()
+            if name not in ("guest", "guest_nice")  # user and nice contain them
+        }
+        idle = spent.get("idle", 0.0) + spent.get("iowait", 0.0)
+        total = sum(spent.values())
+        return round(1 - idle / total, 4) if total else 0.0
+
+    def _uses(self, attempt: Sampled, tree: Iterable[ProcessUse]) -> dict[int, _Use]:
         """What the processes of each rank use together, loaders of data included; without the launcher above them."""
         uses: dict[int | None, _Use] = defaultdict(_Use)
         by_leader = {leader.pid: rank for rank, leader in ranks.leaders(attempt.folder, attempt.pid).items()}
-        for process in processes.tree(attempt.pid):
-            try:
-                with process.oneshot():
-                    times, key = process.cpu_times(), (process.pid, process.create_time())
-                    resident = process.memory_info().rss
-            except psutil.Error:
-                continue
-            if key not in self._ranks:
-                self._ranks[key] = ranks.rank_of(process, by_leader)
-            seen[key] = times.user + times.system
-            use = uses[self._ranks[key]]
-            use.rss_bytes += resident
-            use.cpu_cores += max(0.0, seen[key] - self._cpu_seconds.get(key, seen[key])) / elapsed
+        for process in tree:
+            if process.key not in self._ranks:
+                self._ranks[process.key] = ranks.rank_of(process.process, by_leader)
+            use = uses[self._ranks[process.key]]
+            use.rss_bytes += process.rss_bytes
+            use.cpu_cores += process.cpu_cores
         of_ranks = {rank: use for rank, use in uses.items() if rank is not None}
         if not of_ranks and None in uses:
             of_ranks[attempt.node_rank] = uses[None]

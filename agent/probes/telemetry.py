@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import monotonic
 
 import psutil
 
-from agent.launchers import processes
 from agent.probes.gpus import Nvml
+from agent.probes.process_use import ProcessMeter
 from agent.probes.slots import Slots, usable_cpus
 from platform_core.node.description import SlotTelemetry, Telemetry
 
@@ -28,8 +27,7 @@ class Probe:
 
     def __init__(self, slots: Slots, nvml: Nvml | None, data: Path) -> None:
         self._slots, self._nvml, self._data = slots, nvml, data
-        self._cpu_seconds: dict[tuple[int, float], float] = {}  # by process: pid and start
-        self._read_at = monotonic()
+        self._meter = ProcessMeter()
 
     def read(self, occupants: Iterable[Occupant]) -> Telemetry:
         memory = psutil.virtual_memory()
@@ -52,30 +50,14 @@ class Probe:
 
     def _cpu_slots(self, occupants: Iterable[Occupant]) -> tuple[SlotTelemetry, ...]:
         """A CPU slot stands for an equal share of the cores; an attempt's use is spread over its slots."""
-        now = monotonic()
-        elapsed, self._read_at = max(now - self._read_at, 1e-3), now
         cores_per_slot = max(usable_cpus() / len(self._slots.slots), 1e-3)
         readings = {slot.index: SlotTelemetry(slot.index, 0.0, 0) for slot in self._slots.slots}
-        seen: dict[tuple[int, float], float] = {}
-        for occupant in occupants:
-            used, resident = self._use_of(occupant.pid, seen)
-            count = max(1, len(occupant.slots))
-            utilisation = min(1.0, used / elapsed / (cores_per_slot * count))
-            for index in occupant.slots:
+        slots = {occupant.pid: occupant.slots for occupant in occupants}
+        for pid, uses in self._meter.read(slots).items():
+            count = max(1, len(slots[pid]))
+            cores = sum(use.cpu_cores for use in uses)
+            utilisation = min(1.0, cores / (cores_per_slot * count))
+            resident = sum(use.rss_bytes for use in uses)
+            for index in slots[pid]:
                 readings[index] = SlotTelemetry(index, utilisation, resident // count)
-        self._cpu_seconds = seen
         return tuple(readings[slot.index] for slot in self._slots.slots)
-
-    def _use_of(self, pid: int, seen: dict[tuple[int, float], float]) -> tuple[float, int]:
-        """CPU seconds of the process tree since the last reading, and its resident memory."""
-        used, resident = 0.0, 0
-        for process in processes.tree(pid):
-            try:
-                with process.oneshot():
-                    times, key = process.cpu_times(), (process.pid, process.create_time())
-                    resident += process.memory_info().rss
-            except psutil.Error:
-                continue
-            seen[key] = times.user + times.system
-            used += max(0.0, seen[key] - self._cpu_seconds.get(key, 0.0))
-        return used, resident

@@ -114,12 +114,14 @@ RULES: tuple[Rule, ...] = (
           "Raise max_connections, put a pooler in front, or run fewer processes."),
     _rule("service_level_burns_fast", "The error budget of a service level burns fast",
           f"platform.fast_burn > {FAST.limit}", _CRITICAL,
-          "{name}: its error budget of 28 days burns {value} times too fast; at this pace it is gone in two days.",
+          "{name}: its error budget of 28 days burns {value} times too fast; "
+          f"{FAST.limit:g} times empty it in two days.",
           "Its page has the compliance by week; the newest failed probes, jobs or checkpoints have the cause.",
           "worker_down"),
     _rule("service_level_burns", "The error budget of a service level burns",
           f"platform.slow_burn > {SLOW.limit}", _WARNING,
-          "{name}: its error budget of 28 days burns {value} times too fast; at this pace it is gone in five days.",
+          "{name}: its error budget of 28 days burns {value} times too fast; "
+          f"{SLOW.limit:g} times empty it in five days.",
           "Its page has the compliance by week; the newest failed probes, jobs or checkpoints have the cause.",
           "service_level_burns_fast"),
     _rule("certificate_expires", "The certificate of the gateway expires soon",

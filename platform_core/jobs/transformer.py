@@ -91,6 +91,13 @@ class ModelNumbers:
     value_width: int = described(
         whole(0, 10**5), "Value width", "Of one head. 0: head width.", Group.SHAPE, default=0
     )
+    window: int = described(
+        whole(0, 10**7), "Attention window", "Tokens that a token sees; 0: all before it.", Group.SHAPE, default=0
+    )  # fmt: skip
+    full_layers: int = described(
+        whole(0, 10_000), "Layers without window", "Of a model with a window, those that see the whole sequence.",
+        Group.SHAPE, default=0,
+    )  # fmt: skip
     other_parameters: int = described(
         whole(0, 10**9), "Other parameters", "Of a layer: norms and biases that the fields above leave out.",
         Group.SHAPE, default=0,
@@ -157,6 +164,10 @@ class Decoder(Protocol):
     @property
     def dense_layers(self) -> int: ...
     @property
+    def window(self) -> int: ...
+    @property
+    def full_layers(self) -> int: ...
+    @property
     def kv_rank(self) -> int: ...
     @property
     def query_rank(self) -> int: ...
@@ -165,13 +176,20 @@ class Decoder(Protocol):
 
 
 def inconsistencies(model: Decoder) -> Iterator[tuple[str, str]]:
-    """Fields of dense layers and of latent attention that contradict each other, each with a clause."""
+    """Fields of dense layers, of windows and of latent attention that contradict each other, each with a clause."""
     if model.dense_layers and not model.experts:
         yield "dense_layers", f"is {model.dense_layers}; only a mixture of experts has layers without them"
     elif model.dense_layers and model.dense_layers >= model.layers:
         yield (
             "dense_layers",
             f"is {model.dense_layers} of {model.layers} layers, which leaves none for the experts",
+        )
+    if model.full_layers and not model.window:
+        yield "full_layers", f"is {model.full_layers}; without a window all layers see the whole sequence"
+    elif model.full_layers and model.full_layers >= model.layers:
+        yield (
+            "full_layers",
+            f"is {model.full_layers} of {model.layers} layers, which leaves none for the window",
         )
     if not model.kv_rank:
         if model.query_rank or model.rope_width:

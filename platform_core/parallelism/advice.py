@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from platform_core.parallelism.calibration import Calibration
 from platform_core.parallelism.plan import Plan, Run, run_of, title
@@ -91,25 +92,26 @@ def advise(
     )
 
 
-def scaling(request: PlanRequest, calibration: Calibration | None = None) -> tuple[ScalePoint, ...]:
-    """The fastest plan on 8, 16, … 4,096 GPUs, where one fits. The batch stays the same (strong scaling)."""
-    found_plans: list[tuple[int, Plan]] = []
-    gpus = min(8, request.gpus_per_node)
-    while gpus <= MOST_SCALED:
-        found = search(
-            request.shape(), request.cluster(gpus), request.recipe, request.global_batch, keep=1,
-            calibration=calibration,
-        )  # fmt: skip
-        if found.plans and not found.offloaded:
-            found_plans.append((gpus, found.plans[0]))
-        gpus *= 2
-    best = max((plan.tokens_per_second / gpus for gpus, plan in found_plans), default=1.0)
-    return tuple(
-        ScalePoint(
-            gpus, title(plan.layout), plan.tokens_per_second, plan.mfu, plan.tokens_per_second / gpus / best
-        )
-        for gpus, plan in found_plans
-    )
+def scale_counts(request: PlanRequest) -> tuple[int, ...]:
+    """8, 16, … 4,096 GPUs."""
+    first = min(8, request.gpus_per_node)
+    return tuple(first << power for power in range(MOST_SCALED.bit_length()) if first << power <= MOST_SCALED)
+
+
+def scale_point(request: PlanRequest, gpus: int, calibration: Calibration | None = None) -> ScalePoint | None:
+    """The fastest plan on so many GPUs, where one fits. The batch stays the same (strong scaling)."""
+    found = search(
+        request.shape(), request.cluster(gpus), request.recipe, request.global_batch, keep=1, calibration=calibration
+    )  # fmt: skip
+    if not found.plans or found.offloaded:
+        return None
+    plan = found.plans[0]
+    return ScalePoint(gpus, title(plan.layout), plan.tokens_per_second, plan.mfu, 1.0)
+
+
+def with_efficiency(points: Sequence[ScalePoint]) -> tuple[ScalePoint, ...]:
+    best = max((point.tokens_per_second / point.gpus for point in points), default=1.0)
+    return tuple(replace(point, efficiency=point.tokens_per_second / point.gpus / best) for point in points)
 
 
 def _why_none(answer: Answer) -> str:

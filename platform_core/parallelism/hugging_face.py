@@ -22,6 +22,11 @@ class Family:
     norms: int = 2  # of a layer
     learned_positions: bool = False
     tied_embeddings: bool = False  # where the configuration leaves it out
+    window: int = 0  # of attention, likewise
+    full_every: int = 0  # the last of so many layers has no window, likewise; 0: all have it
+    window_on_demand: bool = False  # only with use_sliding_window
+    sinks: bool = False  # a learnt logit for each head
+    expert_biases: bool = False
 
 
 _GPT = Family(gated=False, biases=True, tied_embeddings=True)
@@ -33,16 +38,17 @@ FAMILIES: Mapping[str, Family] = {
     "bloom": _GPT,
     "gpt_neox": Family(gated=False, biases=True),
     "llama": _LLAMA,
-    "mistral": _LLAMA,
+    "mistral": Family(window=4_096),
     "mixtral": _LLAMA,
     "phi3": _LLAMA,
-    "qwen2": Family(query_biases=True),
-    "qwen2_moe": Family(query_biases=True),
-    "qwen3": Family(head_norms=True),
-    "qwen3_moe": Family(head_norms=True),
+    "qwen2": Family(query_biases=True, window_on_demand=True),
+    "qwen2_moe": Family(query_biases=True, window_on_demand=True),
+    "qwen3": Family(head_norms=True, window_on_demand=True),
+    "qwen3_moe": Family(head_norms=True, window_on_demand=True),
     "gemma": Family(tied_embeddings=True),
-    "gemma2": Family(tied_embeddings=True, norms=4),
-    "gemma3_text": Family(tied_embeddings=True, norms=4, head_norms=True),
+    "gemma2": Family(tied_embeddings=True, norms=4, window=4_096, full_every=2),
+    "gemma3_text": Family(tied_embeddings=True, norms=4, head_norms=True, window=4_096, full_every=6),
+    "gpt_oss": Family(window=128, full_every=2, sinks=True, expert_biases=True),
     "deepseek_v2": _LLAMA,
     "deepseek_v3": _LLAMA,
     "kimi_k2": _LLAMA,
@@ -67,9 +73,11 @@ def from_config(config: Mapping[str, object], sequence: int = 0) -> ModelShape:
     kv_heads = _number(config, "num_key_value_heads", default=0)
     kv_rank = _number(config, "kv_lora_rank", default=0)
     rope_width = _number(config, "qk_rope_head_dim") if kv_rank else 0
+    layers = _number(config, "num_hidden_layers", "n_layer")
+    window, full_layers = _windows(config, family, layers)
     latent_head = rope_width + _number(config, "qk_nope_head_dim") if kv_rank else 0
     return ModelShape(
-        layers=_number(config, "num_hidden_layers", "n_layer"),
+        layers=layers,
         hidden=hidden,
         heads=heads,
         sequence=sequence or _number(config, "max_position_embeddings", "n_positions", "n_ctx", "seq_length"),
@@ -90,8 +98,33 @@ def from_config(config: Mapping[str, object], sequence: int = 0) -> ModelShape:
         query_rank=_number(config, "q_lora_rank", default=0) if kv_rank else 0,
         rope_width=rope_width,
         value_width=_number(config, "v_head_dim") if kv_rank else 0,
-        other_parameters=_other_parameters(config, family, hidden, heads, kv_heads or heads),
+        window=window,
+        full_layers=full_layers,
+        other_parameters=_other_parameters(config, family, hidden, heads, kv_heads or heads, experts, ffn),
     )
+
+
+_KINDS = {"sliding_attention", "full_attention"}
+
+
+def _windows(config: Mapping[str, object], family: Family, layers: int) -> tuple[int, int]:
+    """Tokens of the attention window, and how many layers have none; (0, 0) without windows."""
+    if family.window_on_demand and not config.get("use_sliding_window"):
+        return 0, 0
+    window = _number(config, "sliding_window", default=0 if "sliding_window" in config else family.window)
+    kinds = config.get("layer_types")
+    if isinstance(kinds, list):
+        if unknown := [kind for kind in kinds if kind not in _KINDS]:
+            raise ValueError(
+                f"layer_types has {unknown[0]!r}; known are full_attention and sliding_attention"
+            )
+        full = kinds.count("full_attention")
+    elif family.window_on_demand:
+        full = _number(config, "max_window_layers", default=28)
+    else:
+        every = _number(config, "sliding_window_pattern", default=family.full_every)
+        full = layers // every if every else 0
+    return (window, full) if window and full < layers else (0, 0)
 
 
 def _family(config: Mapping[str, object]) -> Family:
@@ -112,7 +145,7 @@ def _family(config: Mapping[str, object]) -> Family:
 
 
 def _other_parameters(
-    config: Mapping[str, object], family: Family, hidden: int, heads: int, groups: int
+    config: Mapping[str, object], family: Family, hidden: int, heads: int, groups: int, experts: int, ffn: int
 ) -> int:
     """Of a layer, beside what a `ModelShape` counts."""
     width = _number(config, "head_dim", default=hidden // heads)
@@ -126,6 +159,12 @@ def _other_parameters(
         other += hidden
     if config.get("shared_expert_intermediate_size"):
         other += hidden  # of the gate in front of the shared expert
+    if family.sinks:
+        other += heads
+    if family.expert_biases:
+        other += experts * (
+            1 + 2 * ffn + hidden
+        )  # of the router, of both factors of the product, and behind it
     return other
 
 

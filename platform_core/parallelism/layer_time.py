@@ -114,6 +114,7 @@ def _mlp(shape: ModelShape, rows: int, inner: int, batch: int) -> list[tuple[int
 
 
 def _attention(part: Slice) -> tuple[Work, Work]:
+    """Without flash attention a window is a mask over the whole matrix, which saves nothing."""
     if part.recipe.flash_attention:
         return _flash(part)
     gpu, shape = part.gpu, part.shape
@@ -134,12 +135,11 @@ def _attention(part: Slice) -> tuple[Work, Work]:
 
 
 def _flash(part: Slice) -> tuple[Work, Work]:
-    """Half of the s x s matrix; the backward pass computes the scores again: three products over the width of a head
-    and two over that of its values, instead of one and one."""
+    """Half of the s x s matrix, and of that only the tiles that a window touches; the backward pass computes the
+    scores again: three products over the width of a head and two over that of its values, instead of one and one."""
     shape = part.shape
-    cells = (
-        part.layout.micro_batch * part.length * shape.sequence * part.heads
-    )  # two FLOPs for each half of them
+    whole = part.layout.micro_batch * part.length * shape.sequence * part.heads
+    cells = whole * shape.attended / (shape.layers * shape.sequence**2)  # two FLOPs for each half of them
     traffic = 2 * part.tokens * (part.heads + part.kv_heads) * (shape.width + shape.value)
     forward = flash(part.gpu, cells * (shape.width + shape.value), traffic, backward=False)
     backward = flash(part.gpu, cells * (3 * shape.width + 2 * shape.value), 2 * traffic, backward=True)

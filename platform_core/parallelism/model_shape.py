@@ -16,6 +16,8 @@ class ModelShape:
     With `experts`, every MLP but those of the first `dense_layers` is a mixture; `ffn` is then the width of one expert.
     With `kv_rank`, keys and values come from a vector of that width (multi-head latent attention, DeepSeek-AI 2024,
     arXiv 2405.04434, section 2.1), and `rope_width` of each head's keys is the same in all heads.
+    With `window`, a token attends to the last so many tokens, itself among them, in all layers but `full_layers` (Jiang
+    et al. 2023, arXiv 2310.06825, section 2); which layers these are does not matter here: each counts as their mean.
     """
 
     layers: int
@@ -39,6 +41,8 @@ class ModelShape:
     query_rank: int = 0  # of the vector that queries come from; 0: from the hidden state
     rope_width: int = 0
     value_width: int = 0  # of one head
+    window: int = 0
+    full_layers: int = 0
     other_parameters: int = 0  # of a layer: norms and biases beside those counted
 
     def __post_init__(self) -> None:
@@ -194,19 +198,29 @@ class ModelShape:
         layers = (self.layers - self.dense_layers) * self.layer_flops
         if self.dense_layers:
             layers += self.dense_layers * first_layers(self).layer_flops
+        layers += 2 * self.attended * (self.query_width + self.output_width)
         return passes * layers + 6 * self.sequence * self.hidden * self.vocabulary
 
     @property
     def layer_flops(self) -> int:
-        """Of one sequence, forward, in a layer behind the `dense_layers`."""
+        """Of the products with weights, of one sequence, forward, in a layer behind the `dense_layers`."""
         weights = self.attention_weights + self.hidden * self.experts
         weights += self.matrices * self.hidden * self.active_inner
-        return 2 * self.sequence * weights + 2 * self.sequence**2 * (self.query_width + self.output_width)
+        return 2 * self.sequence * weights
+
+    @property
+    def attended(self) -> int:
+        """Pairs of tokens in the attention of all layers, masked ones counted as `flops` does: s^2 a layer. With a
+        window w it is w (2 s - w): as many times the s w - w^2/2 pairs in the window as s^2 is times the s^2/2."""
+        window = min(self.window or self.sequence, self.sequence)
+        windowed = window * (2 * self.sequence - window)
+        return (self.layers - self.full_layers) * windowed + self.full_layers * self.sequence**2
 
 
 NATURAL = (
     "kv_heads", "head_width", "ffn", "experts", "experts_per_token", "shared_ffn", "dense_layers", "dense_ffn",
-    "kv_rank", "query_rank", "rope_width", "value_width", "other_parameters",
+    "kv_rank", "query_rank", "rope_width", "value_width", "window", "full_layers",
+    "other_parameters",
 )  # fmt: skip
 
 

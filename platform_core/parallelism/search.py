@@ -16,6 +16,7 @@ from platform_core.parallelism.fitting import fit
 from platform_core.parallelism.hardware import Cluster
 from platform_core.parallelism.layer_time import Slice, layer
 from platform_core.parallelism.layout import Layout, Recipe, Refusal
+from platform_core.parallelism.memory import fullest
 from platform_core.parallelism.model_shape import ModelShape, first_layers
 from platform_core.parallelism.plan import Plan, plan_of, title
 from platform_core.parallelism.search_space import Limits, layouts
@@ -90,37 +91,39 @@ def _search(
     )
     best: list[tuple[Key, Layout]] = []
     looked_at = 0
-    refused: list[TooLarge] = []
+    refused: list[tuple[int, Layout]] = []
     for bound, sequence, layout in bounded:
         if len(best) == keep and bound > best[-1][0][0]:
             break
         looked_at += 1
-        verdict = fit(shape, layout, cluster, recipe, global_batch).refusal
-        if verdict:
-            refused.append(TooLarge(layout, verdict))
+        needed = fullest(shape, layout, cluster, recipe, global_batch)[1].total
+        if needed > cluster.gpu.memory_bytes:
+            refused.append((needed, layout))
             continue
         seconds = step_time(shape, layout, cluster, recipe, global_batch).total
         insort(best, ((seconds, sequence), layout), key=lambda entry: entry[0])
         del best[keep:]
     plans = tuple(plan_of(shape, layout, cluster, recipe, global_batch, calibration) for _key, layout in best)
     limit = best[0][0][0] if best else inf
-    faster = _faster(
+    too_large = _faster(
         refused, lambda layout: step_time(shape, layout, cluster, recipe, global_batch).total < limit
     )
+    verdicts = ((layout, fit(shape, layout, cluster, recipe, global_batch).refusal) for layout in too_large)
+    faster = tuple(TooLarge(layout, verdict) for layout, verdict in verdicts if verdict)
     refusal = faster[0].refusal if faster and not plans else None
     return Answer(plans, looked_at, len(bounded) - looked_at, faster, refusal)
 
 
-def _faster(refused: list[TooLarge], is_faster: Callable[[Layout], bool]) -> tuple[TooLarge, ...]:
-    """The nearest to fitting of each title."""
-    found: dict[str, TooLarge] = {}
-    for one in sorted(refused, key=lambda one: (one.refusal.needed, order(one.layout)))[:NEAREST]:
+def _faster(refused: list[tuple[int, Layout]], is_faster: Callable[[Layout], bool]) -> list[Layout]:
+    """Of layouts with the bytes that they need, the nearest to fitting of each title."""
+    found: dict[str, Layout] = {}
+    for _needed, layout in sorted(refused, key=lambda one: (one[0], order(one[1])))[:NEAREST]:
         if len(found) == REFUSED:
             break
-        name = title(one.layout)
-        if name not in found and is_faster(one.layout):
-            found[name] = one
-    return tuple(found.values())
+        name = title(layout)
+        if name not in found and is_faster(layout):
+            found[name] = layout
+    return list(found.values())
 
 
 def _indivisible(shape: ModelShape, cluster: Cluster, global_batch: int, limits: Limits) -> Refusal:

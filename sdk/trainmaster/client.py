@@ -74,9 +74,10 @@ class Client(Connection):
     def plan_parallelism(self, question: Mapping[str, Any], *, scaling: bool = False) -> ParallelismAdvice:
         """Ranked layouts of a training; `question` as docs/how-to/plan-parallelism.md describes it."""
         params = {"scaling": "1"} if scaling else {}
-        return ParallelismAdvice.of(
-            self.call("POST", "parallelism/plans", json=dict(question), params=params)
-        )
+        while True:
+            answer = self.call("POST", "parallelism/plans", json=dict(question), params=params)
+            if not answer.get("scaling_left"):  # each answer has more points of the curve than the one before
+                return ParallelismAdvice.of(answer)
 
     def dry_run(self, spec: Mapping[str, Any]) -> DryRun:
         """When the job would start if it were submitted now, and why not at once."""

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -81,6 +82,37 @@ def test_host_and_process_are_sampled_on_a_machine_without_gpus(
         "system/host/cpu_utilisation", "system/host/disk_free_bytes", "system/host/disk_write_bytes_per_second",
         "system/host/network_sent_bytes_per_second",
     } <= reading.keys()  # fmt: skip
+
+
+def test_a_process_counts_from_its_first_sample(folder: WorkFolder, tmp_path: Path) -> None:
+    """Its curve does not begin at 0, nor fall to 0 where an attempt or an agent starts again."""
+    script = "import sys\nfor each in range(3_000_000): pass\nprint(1, flush=True); sys.stdin.read()"
+    environment = {**os.environ, "RANK": "0"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    busy = subprocess.Popen([sys.executable, "-c", script], env=environment, **pipes)  # type: ignore[call-overload]
+    busy.stdout.read(1)
+    try:
+        sampler = SystemSampler(find_slots(None, 2, ""), None, tmp_path, CAP)
+        sampler.sample([sampled(folder, busy.pid)])
+    finally:
+        busy.communicate()
+    reading = values(folder)
+    assert 0 < reading["system/rank0/cpu_cores"] <= 1.1
+    assert reading["system/slot0/utilisation"] > 0
+
+
+def test_the_use_of_the_host_does_not_depend_on_the_thread_that_samples(
+    folder: WorkFolder, tmp_path: Path, rank: Callable[[int], int]
+) -> None:
+    sampler, attempt = SystemSampler(find_slots(None, 2, ""), None, tmp_path, CAP), sampled(folder, rank(0))
+    for _ in range(3):
+        for _ in range(2_000_000):
+            pass
+        thread = threading.Thread(target=sampler.sample, args=([attempt],))
+        thread.start()
+        thread.join()
+    lines = [json.loads(line)["values"] for line in folder.system_spool.read_text().splitlines()]
+    assert all(0 < line["system/host/cpu_utilisation"] <= 1 for line in lines)
 
 
 def test_gpus_are_numbered_as_the_script_sees_them(

@@ -9,6 +9,7 @@ from django.test import Client
 
 from platform_core.jobs.spec import parse
 from webapp.accounts.models import User
+from webapp.experiments import scaling
 
 Browser = Callable[[User], Client]
 SMALL = "model.layers=12&model.hidden=768&model.heads=12"
@@ -18,6 +19,12 @@ SMALL = "model.layers=12&model.hidden=768&model.heads=12"
 def client(browser: Browser, outsider: User) -> Client:
     """Somebody without a team: the planner shows nothing of anybody."""
     return browser(outsider)
+
+
+@pytest.fixture(autouse=True)
+def the_whole_curve_in_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is."""
+    monkeypatch.setattr(scaling, "SECONDS", 600.0)
 
 
 def test_the_page_answers_for_a_known_model_at_once(client: Client) -> None:
@@ -44,6 +51,23 @@ def test_scaling_comes_as_a_fragment_of_its_own(client: Client) -> None:
     assert client.get(address, headers={"HX-Request": "true"}).content.decode().count("<tr>") == 11
 
 
+def test_a_slow_server_plans_the_curve_in_several_requests(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scaling, "SECONDS", 0.0)
+    question = {"model": {"layers": 12, "hidden": 768, "heads": 12}, "global_batch": 4_097}
+    bodies = [client.post("/api/v1/parallelism/plans?scaling=1", question, "application/json").json()]
+    page = client.get(
+        f"/planner/?{SMALL}&global_batch=4097&block=scaling", headers={"HX-Request": "true"}
+    ).content.decode()
+    assert "8 numbers of GPUs left to plan." in page
+    assert 'hx-trigger="load"' in page
+    while bodies[-1]["scaling_left"]:
+        bodies.append(client.post("/api/v1/parallelism/plans?scaling=1", question, "application/json").json())
+    assert [body["scaling_left"] for body in bodies] == [9, 7, 6, 5, 4, 3, 2, 1, 0]
+    assert len({point["gpus"] for point in bodies[-1]["scaling"]}) == len(bodies[-1]["scaling"])
+
+
 def test_rest_gives_the_same_plan_with_its_parts(client: Client) -> None:
     question = {"model": {"layers": 12, "hidden": 768, "heads": 12}, "gpus": 8, "tokens_billions": 1}
     body = client.post("/api/v1/parallelism/plans?scaling=1", question, "application/json").json()
@@ -53,7 +77,7 @@ def test_rest_gives_the_same_plan_with_its_parts(client: Client) -> None:
     assert best["memory_bytes"]["total"] == sum(
         size for name, size in best["memory_bytes"].items() if name != "total"
     )
-    assert body["scaling"][0]["gpus"] == 8
+    assert (body["scaling"][0]["gpus"], body["scaling_left"]) == (8, 0)
 
 
 def test_each_plan_has_the_block_of_a_job_file(client: Client) -> None:

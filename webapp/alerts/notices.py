@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 from platform_core.alerting.announcements import Announcement
 from platform_core.alerting.machine import AlertState
 from platform_core.errors import TrainmasterError
-from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS, plural
+from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS, format_duration_ms, plural
 from webapp.alerts import mapping, sending
 from webapp.alerts.models import Alert, Channel, Notice
 from webapp.base.identity import new_id, now_ms
@@ -66,11 +66,12 @@ def _title(announcement: Announcement, alerts: Sequence[Alert]) -> str:
 def _text(announcement: Announcement, alerts: Sequence[Alert]) -> str:
     """What it means, the number and the limit, the remedy, and the link to each."""
     lines = []
+    over = announcement.state is AlertState.RESOLVED
     for alert in alerts[:LISTED]:
-        lines += [alert.sentence, url(alert), ""]
+        lines += [_after(alert) + alert.sentence if over else alert.sentence, url(alert), ""]
     if len(alerts) > LISTED:
         lines += [f"And {len(alerts) - LISTED:,} more: {settings.PUBLIC_URL}{reverse('alerts:list')}", ""]
-    if announcement.state is AlertState.RESOLVED:
+    if over:
         lines.append("It is over; nothing has to be done.")
     elif announcement.state is AlertState.NO_DATA:
         lines.append("Its measure has had no value for a while, so nobody knows whether it is over.")
@@ -81,6 +82,12 @@ def _text(announcement: Announcement, alerts: Sequence[Alert]) -> str:
         ]
         lines.append(f"Runbook: {settings.PUBLIC_URL}{reverse('alerts:runbook', args=[alerts[0].rule])}")
     return "\n".join(lines) + "\n"
+
+
+def _after(alert: Alert) -> str:
+    """How long it fired; its sentence has the last value that it had meanwhile."""
+    lasted = format_duration_ms(alert.since_ms - (alert.fired_ms or alert.since_ms))
+    return f"Over after {lasted}. Last reading: "
 
 
 def url(alert: Alert) -> str:

@@ -12,13 +12,14 @@ from rest_framework.views import APIView
 from platform_core.jobs.fields import given_fields, plain_fields
 from platform_core.jobs.parallel import Parallel
 from platform_core.jobs.transformer import Transformer
-from platform_core.parallelism.advice import Ranked, Refused, ScalePoint, advise, scaling
+from platform_core.parallelism.advice import Ranked, Refused, ScalePoint, advise
 from platform_core.parallelism.calibration import Calibration
 from platform_core.parallelism.request import SCHEMA, PlanRequest, parse, transformer_of
 from webapp.accounts.permissions import require
 from webapp.accounts.queries import actor_of
 from webapp.experiments import predictions
 from webapp.experiments.models import Prediction
+from webapp.experiments.scaling import scaling
 from webapp.quotas import queries as quotas
 
 
@@ -92,6 +93,9 @@ class AdviceOut(serializers.Serializer[Any]):
     pruned = serializers.IntegerField(help_text="Layouts that a lower bound ruled out.")
     calibration = CalibrationOut(help_text="Of this cluster, for the GPU type.")
     scaling = ScalePointOut(many=True, required=False, help_text="Only with ?scaling=1.")
+    scaling_left = serializers.IntegerField(
+        required=False, help_text="Points that are not planned yet: send the same again for more of them."
+    )
 
 
 class ParallelismPlans(APIView):
@@ -99,7 +103,7 @@ class ParallelismPlans(APIView):
     def post(self, request: Request) -> Response:
         """Plan the parallelism of a training: ranked layouts with time, memory, cost and what limits them.
 
-        `?scaling=1` adds the fastest layout on 8 to 4,096 GPUs.
+        `?scaling=1` adds the fastest layout on 8 to 4,096 GPUs, as many as can be planned in a few seconds.
         """
         require(actor_of(request), "cluster.view")
         asked = parse(request.data)
@@ -111,7 +115,8 @@ class ParallelismPlans(APIView):
             "calibration": _calibration(learnt),
         }
         if request.query_params.get("scaling") == "1":
-            body["scaling"] = [asdict(point) for point in scaling(asked, learnt)]
+            curve = scaling(asked, learnt)
+            body |= {"scaling": curve.points, "scaling_left": curve.left}
         return Response(AdviceOut(body).data)
 
 

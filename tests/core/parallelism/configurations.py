@@ -50,6 +50,11 @@ GPT_2_XL = {
     "vocab_size": 50_257,
 }
 
+GPT_OSS_20B = config(
+    "gpt_oss", 2_880, 2_880, 24, 64, 201_088, num_key_value_heads=8, head_dim=64, attention_bias=True,
+    num_local_experts=32, num_experts_per_tok=4, sliding_window=128,
+)  # fmt: skip
+
 # With the parameters that the model hub counts in their weights.
 PUBLISHED: dict[str, tuple[Config, int]] = {
     "Llama 3.1 8B": (LLAMA_8B, 8_030_261_248),
@@ -95,6 +100,8 @@ PUBLISHED: dict[str, tuple[Config, int]] = {
     "Gemma 3 1B": (
         config("gemma3_text", 1_152, 6_912, 26, 4, 262_144, num_key_value_heads=1, head_dim=256), 999_885_952,
     ),
+    "gpt-oss 20B": (GPT_OSS_20B, 20_914_757_184),
+    "gpt-oss 120B": ({**GPT_OSS_20B, "num_hidden_layers": 36, "num_local_experts": 128}, 116_829_156_672),
     "GPT-2 XL": (GPT_2_XL, 1_557_611_200),
     "Pythia 6.9B": (config("gpt_neox", 4_096, 16_384, 32, 32, 50_432, attention_bias=True), 6_857_302_016),
     "GPT-NeoX 20B": (config("gpt_neox", 6_144, 24_576, 44, 64, 50_432), 20_554_567_680),

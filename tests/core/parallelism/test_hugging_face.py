@@ -29,6 +29,7 @@ def test_a_published_configuration_has_exactly_the_parameters_of_its_weights(nam
         (KIMI_K2, 1_026, 32),  # Kimi Team 2025, arXiv 2507.20534: 1.04 T and 32 B
         (PUBLISHED["Qwen3 235B A22B"][0], 235, 22),
         (PUBLISHED["Qwen1.5 MoE A2.7B"][0], 14, 2),
+        (PUBLISHED["gpt-oss 120B"][0], 117, 5),  # OpenAI 2025, arXiv 2508.10925, table 1: 116.83 B and 5.13 B
     ],
 )
 def test_a_token_passes_as_many_parameters_as_published(
@@ -51,6 +52,30 @@ def test_training_costs_the_published_flops_a_token(published: dict[str, object]
 def test_a_llama_and_a_mixtral_are_the_shapes_that_the_tests_state_in_numbers() -> None:
     assert from_config(LLAMA_8B, sequence=8_192) == shapes.LLAMA_8B
     assert from_config(PUBLISHED["Mixtral 8x7B"][0]) == shapes.MIXTRAL
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "window", "full_layers"),
+    [
+        ("Mistral 7B", {}, 4_096, 0),  # Jiang et al. 2023, arXiv 2310.06825, table 1
+        ("Mistral 7B", {"sliding_window": None}, 0, 0),  # from version 0.2 on
+        ("Mixtral 8x7B", {"sliding_window": None}, 0, 0),
+        ("Phi-3 mini", {"sliding_window": 2_047}, 2_047, 0),
+        ("Gemma 2 9B", {}, 4_096, 21),  # arXiv 2408.00118, section 2: every other layer
+        ("Gemma 3 1B", {"sliding_window": 512, "sliding_window_pattern": 6}, 512, 4),  # arXiv 2503.19786: 5 of 6
+        ("gpt-oss 20B", {}, 128, 12),  # arXiv 2508.10925, section 2.2: alternating
+        ("gpt-oss 20B", {"layer_types": ["sliding_attention"] * 20 + ["full_attention"] * 4}, 128, 4),
+        ("gpt-oss 20B", {"layer_types": ["full_attention"] * 24}, 0, 0),
+        ("Qwen2.5 72B", {"sliding_window": 131_072, "use_sliding_window": False}, 0, 0),
+        ("Qwen2.5 72B", {"sliding_window": 4_096, "use_sliding_window": True, "max_window_layers": 70}, 4_096, 70),
+        ("Llama 3.1 8B", {}, 0, 0),
+    ],
+)  # fmt: skip
+def test_windows_of_attention_are_those_of_the_family_or_of_the_configuration(
+    name: str, change: dict[str, object], window: int, full_layers: int
+) -> None:
+    shape = from_config({**PUBLISHED[name][0], **change})
+    assert (shape.window, shape.full_layers) == (window, full_layers)
 
 
 def test_gpt_2_states_its_shape_under_other_names() -> None:
@@ -87,6 +112,10 @@ def test_every_family_is_proven_on_a_published_model(family: str) -> None:
         (
             {"model_type": "qwen3_moe", "num_experts": 8, "num_experts_per_tok": 2, "mlp_only_layers": [3]},
             r"mlp_only_layers is \[3\]; layers that differ so are not modelled, state the shape in numbers",
+        ),
+        (
+            {"sliding_window": 8_192, "layer_types": ["chunked_attention"]},
+            "layer_types has 'chunked_attention'; known are full_attention and sliding_attention",
         ),
         ({"model_type": "deepseek_v3", "moe_layer_freq": 2}, "moe_layer_freq is 2; layers that differ so"),
     ],

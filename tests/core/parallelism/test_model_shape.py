@@ -62,6 +62,19 @@ def test_latent_attention_has_the_parameters_and_flops_of_its_matrices() -> None
     assert LATENT.flops() == 6 * 512 * (passed + scores)
 
 
+@pytest.mark.parametrize("window", [1, 7, 64, 100])
+def test_a_window_counts_the_pairs_of_tokens_in_it_as_the_whole_matrix_counts_all(window: int) -> None:
+    """A layer without a window counts s^2 for its s (s + 1)/2 pairs, twice as many but for the s of the diagonal."""
+    shape = replace(gpt(4, 64, 4, 64, 512), window=window, full_layers=1)
+    seen = sum(min(window, token + 1) for token in range(64))
+    per_layer = 2 * seen - min(window, 64)
+    assert shape.attended == 3 * per_layer + 64**2
+    whole = replace(shape, window=0, full_layers=0)
+    saved = 3 * 2 * (4 * 64**2 - shape.attended) * (64 + 64)
+    assert whole.flops() - shape.flops() == saved
+    assert (saved == 0) == (window >= 64)
+
+
 def test_without_a_query_rank_queries_come_from_the_hidden_state() -> None:
     plain = replace(LATENT, query_rank=0)
     difference = LATENT.attention_parameters - plain.attention_parameters
@@ -80,6 +93,11 @@ def test_without_a_query_rank_queries_come_from_the_hidden_state() -> None:
         (
             {"dense_layers": 4, "experts": 8, "experts_per_token": 2},
             "dense_layers is 4 of 4 layers, which leaves none for the experts",
+        ),
+        ({"full_layers": 1}, "full_layers is 1; without a window all layers see the whole sequence"),
+        (
+            {"window": 64, "full_layers": 4},
+            "full_layers is 4 of 4 layers, which leaves none for the window",
         ),
         (
             {"query_rank": 64},

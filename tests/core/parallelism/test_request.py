@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from platform_core.jobs.reader import SpecError
-from platform_core.parallelism.advice import advise, scaling
+from platform_core.parallelism.advice import advise, scale_counts, scale_point, with_efficiency
 from platform_core.parallelism.request import PlanRequest, parse
 
 LLAMA_8B: dict[str, Any] = {
@@ -85,7 +85,9 @@ def test_what_does_not_fit_says_what_it_needs() -> None:
 
 
 def test_more_gpus_are_faster_and_none_is_better_than_the_best() -> None:
-    points = scaling(asked(global_batch=4_096))
+    request = asked(global_batch=4_096)
+    planned = [scale_point(request, gpus) for gpus in scale_counts(request)]
+    points = with_efficiency([point for point in planned if point])
     assert [point.gpus for point in points] == [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096]
     assert [point.tokens_per_second for point in points] == sorted(
         point.tokens_per_second for point in points

@@ -11,6 +11,7 @@ from platform_core.jobs.transformer import Precision, Recompute
 from platform_core.parallelism.collectives import Group, all_reduce, all_to_all, link, ring_all_reduce, send
 from platform_core.parallelism.hardware import GPUS, PCIE_RATE, Cluster, gpu_of
 from platform_core.parallelism.layout import MEGATRON, MODERN, Kernels, Layout, refusals
+from platform_core.parallelism.memory import memory
 from platform_core.parallelism.operators import flash, matmul
 from platform_core.parallelism.search import lower_bound
 from platform_core.parallelism.step_time import bubble, step_time
@@ -173,6 +174,22 @@ def test_long_sequences_gather_keys_and_experts_exchange_tokens() -> None:
     spread = step_time(MIXTRAL, Layout(data=8, expert=8), h100(1), MODERN, 64)
     assert spread.expert > 0
     assert step_time(MIXTRAL, Layout(data=8), h100(1), MODERN, 64).expert == 0
+
+
+def test_a_window_saves_time_of_flash_attention_only_and_no_memory() -> None:
+    """FlashAttention skips the tiles beyond the window; a mask over the whole matrix saves nothing. What a layer keeps
+    for the backward pass are the keys and values of every token, with a window or without."""
+    long = replace(LLAMA_8B, sequence=131_072)
+    near = replace(long, window=4_096)
+    layout, cluster = Layout(tensor=8, zero=1, sequence_parallel=True), h100(1)
+    whole, windowed = (step_time(shape, layout, cluster, MODERN, 8).total for shape in (long, near))
+    alternating = replace(near, full_layers=16)
+    assert whole > 2 * windowed
+    halves = step_time(alternating, layout, cluster, MODERN, 8).total
+    assert halves == pytest.approx((whole + windowed) / 2, rel=0.01)
+    masked = replace(MODERN, flash_attention=False)
+    assert step_time(long, layout, cluster, masked, 8) == step_time(near, layout, cluster, masked, 8)
+    assert memory(long, layout, cluster, MODERN, 8) == memory(near, layout, cluster, MODERN, 8)
 
 
 def test_eight_bits_and_compiled_kernels_are_faster() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -101,6 +102,7 @@ def test_a_webhook_is_told_once_and_of_the_end(
     evaluate(now + MINUTE_MS)
     evaluate(now + 3 * MINUTE_MS)
     assert [document["state"] for document in receiver.documents()] == ["firing", "resolved"]
+    assert re.match(r"Over after .+\. Last reading: vision has used 95 %", receiver.documents()[1]["text"])
     kinds = Event.objects.filter(subject_kind="alert").order_by("id").values_list("kind", flat=True)
     assert list(kinds) == ["AlertFiring", "AlertResolved"]
 

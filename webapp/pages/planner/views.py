@@ -15,11 +15,12 @@ from django.views.decorators.http import require_GET
 
 from platform_core.jobs.fields import Field, leaves
 from platform_core.jobs.reader import SpecError
-from platform_core.parallelism.advice import Advice, Ranked, ScalePoint, advise, scaling
+from platform_core.parallelism.advice import Advice, Ranked, ScalePoint, advise
 from platform_core.parallelism.hardware import GPUS
 from platform_core.parallelism.request import PlanRequest, parse
 from platform_core.units import format_bytes
 from webapp.experiments import predictions
+from webapp.experiments.scaling import ScalingCurve, scaling
 from webapp.pages import fragments
 from webapp.pages.planner.models import FIRST, PRESETS
 from webapp.pages.planner.versus import Versus, detail, versus
@@ -83,6 +84,7 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Scaling:
     points: Sequence[ScalePoint]
+    left: int  # to be planned by the next request
     chart: Mapping[str, Any]
 
 
@@ -112,15 +114,17 @@ def planner(request: HttpRequest) -> HttpResponse:
     if not any(name.startswith("model.") for name in given):
         given = _query_of(FIRST) | given
     problems: dict[str, str] = {}
+    fragment = request.GET.get("block", "") if request.headers.get("HX-Request") else ""
     asked = advice = None
     try:
         asked = parse(_mapping(given), {name: f"“{field.label}”" for name, field in FIELDS.items()})
         learnt = predictions.calibration(asked.gpu_type)
-        advice = advise(asked, quotas.price(asked.gpu_type), learnt)
+        if fragment != "scaling":
+            advice = advise(asked, quotas.price(asked.gpu_type), learnt)
     except SpecError as error:
         problems = {problem.field: problem.sentence for problem in error.problems}
     page = PlannerPage(
-        fragment=request.GET.get("block", "") if request.headers.get("HX-Request") else "",
+        fragment=fragment,
         inputs=_inputs(given, problems),
         presets={name: urlencode({**given, **_query_of(name)}) for name in PRESETS},
         problems=list(problems.values()),
@@ -133,7 +137,7 @@ def planner(request: HttpRequest) -> HttpResponse:
         if asked
         else "",
         versus=versus(advice.plans, request.GET.dict()) if advice and len(advice.plans) > 1 else None,
-        scaling=lambda: _scaling(scaling(asked, advice.calibration) if asked and advice else ()),
+        scaling=lambda: _scaling(scaling(asked, learnt) if asked else ScalingCurve((), 0)),
     )
     return fragments.render(request, "planner/planner.html", page, status=422 if problems else 200)
 
@@ -201,8 +205,9 @@ def _slider(name: str, value: str) -> Slider | None:
     return Slider(low, high, min(high, max(low, round(log2(number)))) if number > 0 else low)
 
 
-def _scaling(points: Sequence[ScalePoint]) -> Scaling:
+def _scaling(curve: ScalingCurve) -> Scaling:
     """Tokens a second over GPUs, both logarithmic, beside a straight line through the best efficiency."""
+    points = curve.points
     gpus = [point.gpus for point in points]
     straight = max((point.tokens_per_second / point.gpus for point in points), default=0.0)
     lines = (
@@ -212,6 +217,7 @@ def _scaling(points: Sequence[ScalePoint]) -> Scaling:
     series = [{"name": name, "key": name, "subject": "", "x": gpus, "y": values} for name, values in lines]
     return Scaling(
         points,
+        curve.left,
         {
             "x": {"kind": "value", "title": "GPUs", "key": "gpus", "log": True, "ticks": gpus},
             "y": {"title": "tokens/s", "log": True, "ticks": [10**power for power in range(1, 10)]},

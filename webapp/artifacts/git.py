@@ -23,6 +23,7 @@ SECONDS = 120  # for the whole of a fetch
 MOST_BYTES = 2 * GIB  # of any file that git writes: a pack, or the archive
 _PORTS = {"https": 443, "http": 80, "ssh": 22}
 _SHORT = re.compile(r"(?P<user>[\w.-]+)@(?P<host>[\w.-]+):(?P<path>.+)")  # git@host:team/project.git
+_SHORT_COMMIT = re.compile(r"[0-9a-f]{7,39}")  # a server gives a commit by its whole name only
 _LONGEST_REASON = 300
 
 
@@ -55,7 +56,7 @@ def bundle(actor: Actor, team: str, url: str, ref: str, folder: str, credential:
     with tempfile.TemporaryDirectory(prefix="trainmaster-git-") as scratch:
         git = _Git(Path(scratch), remote, credential)
         git.run("init", "--quiet", "--bare", ".")
-        git.run("fetch", "--quiet", "--depth=1", "--no-tags", "--", remote.url, ref or "HEAD")
+        git.fetch(ref or "HEAD")
         commit = git.run("rev-parse", "--verify", "FETCH_HEAD^{commit}").strip()
         archive = Path(scratch) / "code.tar"
         tree = f"{commit}:{folder.strip('/')}" if folder else commit
@@ -102,6 +103,14 @@ class _Git:
         }
         if remote.scheme == "ssh":
             self._environment["GIT_SSH_COMMAND"] = self._ssh()
+
+    def fetch(self, ref: str) -> None:
+        try:
+            self.run("fetch", "--quiet", "--depth=1", "--no-tags", "--", self._remote.url, ref)
+        except GitError as error:
+            if _SHORT_COMMIT.fullmatch(ref):
+                raise GitError(f"{error}; a commit is named by all its 40 digits") from error
+            raise
 
     def run(self, *arguments: str) -> str:
         # The limit of the shell holds for git and its helpers; 512 bytes a block.

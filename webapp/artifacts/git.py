@@ -24,6 +24,8 @@ MOST_BYTES = 2 * GIB  # of any file that git writes: a pack, or the archive
 _PORTS = {"https": 443, "http": 80, "ssh": 22}
 _SHORT = re.compile(r"(?P<user>[\w.-]+)@(?P<host>[\w.-]+):(?P<path>.+)")  # git@host:team/project.git
 _SHORT_COMMIT = re.compile(r"[0-9a-f]{7,39}")  # a server gives a commit by its whole name only
+# What git says after ssh has said why.
+_AFTERWORDS = ("fatal: Could not read from remote", "Please make sure you have", "and the repository exists")
 _LONGEST_REASON = 300
 
 
@@ -152,7 +154,9 @@ class _Git:
         return f"ssh {options}"
 
     def _reason(self, text: str) -> str:
-        lines = [line for line in text.splitlines() if line.strip()]
+        lines = [line for line in text.splitlines() if line.strip() and not line.startswith(_AFTERWORDS)]
+        if any("could not read Username" in line for line in lines):
+            return f"{self._remote.host} gives no code: it wants a credential; name a secret of the team in git.secret"
         telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote:"))] or lines
         last = (telling[-1] if telling else "git gave no reason").partition(": ")
         reason = (last[2] or last[0]).replace(str(self._folder), "")[:_LONGEST_REASON].rstrip(".")

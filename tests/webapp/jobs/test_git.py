@@ -74,6 +74,7 @@ def test_an_older_commit_can_be_named(submit: Submit, repository: Repository, ad
     repository.commit({"train.py": "new", "more.py": ""})
     job = submit(git={"url": address, "ref": older})
     assert (job.lineage["git_commit"], "more.py" in artifacts.paths(job.spec["code"])) == (older, False)
+    assert "git_branch" not in job.lineage
 
 
 @pytest.mark.parametrize("annotated", [False, True])
@@ -131,6 +132,10 @@ def test_a_guarded_repository_opens_with_a_secret_of_the_team(
 ) -> None:
     accounts.set_secret(actor_of(lead), "vision", "GIT_TOKEN", TOKEN)
     assert submit(git={"url": guarded, "secret": "GIT_TOKEN"}).lineage["git_commit"]
+
+
+def test_a_guarded_repository_without_a_secret_says_what_it_wants(submit: Submit, guarded: str) -> None:
+    assert "name a secret of the team in git.secret" in refused(submit, url=guarded)
 
 
 def test_a_wrong_token_is_refused_and_not_repeated(submit: Submit, guarded: str, lead: User) -> None:

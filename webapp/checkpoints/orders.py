@@ -18,8 +18,8 @@ from webapp.base.identity import now_ms
 from webapp.checkpoints.models import Checkpoint, SaveOrders
 from webapp.events import queries as event_queries
 from webapp.events import services as events
+from webapp.jobs import measures
 from webapp.jobs import queries as jobs
-from webapp.jobs import recoveries
 from webapp.nodes import queries as clusters
 from webapp.nodes import services as nodes
 from webapp.sockets import services as sockets
@@ -99,7 +99,7 @@ def measure(job: Job) -> Measured | None:
     if len(saves) < FEWEST_SAVES:
         return None
     starts, now = jobs.starts(job.id), now_ms()
-    recovery_ms = recoveries.mean_ms(job.id)
+    recovery_ms = measures.mean_recovery_ms(job)
     if recovery_ms is None:
         recovery_ms = median_low(starts.took_ms) if starts.took_ms else 0
     stored = [max(0, row.saved_ms - (row.began_ms or row.saved_ms)) + (row.upload_ms or 0) for row in saves]

@@ -125,11 +125,6 @@ def of_job(job: Job, now_ms: int) -> JobRecoveries:
     return JobRecoveries(tuple(rows), _summary(rows), times)
 
 
-def mean_ms(job_id: str) -> int | None:
-    """The mean time to recovery of one job."""
-    return _summary([_measured(row) for row in Recovery.objects.filter(job=job_id)]).mean_ms
-
-
 def effective_of_period(from_ms: int, to_ms: int) -> Effective:
     """GPU time of the runs that had an attempt then and reported steps."""
     then = Attempt.objects.filter(Q(ended_ms=None) | Q(ended_ms__gte=from_ms), placed_ms__lt=to_ms)

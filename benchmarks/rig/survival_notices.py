@@ -35,7 +35,7 @@ def lines(count: int, seed: int) -> Iterator[dict[str, Any]]:
     with site() as it:
         job = _submit(it)
         told = it.folder / "moments"
-        _until(lambda: any(moment.name == "made" for moment in _read(told)))
+        _until(lambda: any(moment.name == "made" for moment in read(told)))
         for number, name in enumerate(planned):
             line = _one(it, job, told, name, chance)
             tried[name] += 1
@@ -60,7 +60,7 @@ def _submit(it: Site) -> str:
 
 def _one(it: Site, job: str, told: Path, name: str, chance: random.Random) -> dict[str, Any]:
     """Gives one notice, and waits until the next attempt has made a step."""
-    seen, away = len(_read(told)), []
+    seen, away = len(read(told)), []
     if name in ("start-up", "compile"):  # of an attempt that follows a restart
         before = it.client.job(job).attempt
         away.append(_notify(it, job))
@@ -69,15 +69,15 @@ def _one(it: Site, job: str, told: Path, name: str, chance: random.Random) -> di
         _until(lambda: _attempt(it, job, "scheduled", "running"))
         time.sleep(chance.uniform(0.0, 3.0))
     else:
-        _until(lambda: any(moment.name == name for moment in _read(told)[seen:]))
+        _until(lambda: any(moment.name == name for moment in read(told)[seen:]))
         time.sleep(chance.uniform(0.0, 0.8))
-    seen = len(_read(told))
-    made = max((moment.step for moment in _read(told) if moment.name == "made"), default=0)
+    seen = len(read(told))
+    made = max((moment.step for moment in read(told) if moment.name == "made"), default=0)
     before = it.client.job(job).attempt
     node = _notify(it, job)
     began = time.monotonic()
-    _until(lambda: it.client.job(job).attempt > before and _resumed(_read(told), seen))
-    after = _read(told)[seen:]
+    _until(lambda: it.client.job(job).attempt > before and _resumed(read(told), seen))
+    after = read(told)[seen:]
     resumed = _resumed(after, 0)
     assert resumed is not None
     last = max([made, *(moment.step for moment in _until_resumed(after) if moment.name == "made")])
@@ -123,7 +123,7 @@ def _until_resumed(moments: list[Moment]) -> list[Moment]:
     return moments[: ends[-1]] if ends else moments
 
 
-def _read(told: Path) -> list[Moment]:
+def read(told: Path) -> list[Moment]:
     if not told.exists():
         return []
     words = [line.split() for line in told.read_text().splitlines()]

@@ -87,7 +87,7 @@ class PreemptRequested(Event):
 
     attempt: int | None = None
     leaves_ms: int | None = None  # when a node of it is taken away, by a notice
-    end: EndReason = EndReason.PREEMPTED  # or SPOT_NOTICE, MAINTENANCE
+    end: EndReason = EndReason.PREEMPTED  # or SPOT_NOTICE, MAINTENANCE, GPU_FAILED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

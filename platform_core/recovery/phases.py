@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 
@@ -82,8 +82,8 @@ class Effective:
         return self.productive_ms / self.wall_ms if self.wall_ms else None
 
 
-def effective(attempts: Sequence[AttemptTimes], until_ms: int) -> Effective:
-    """ETTR = productive time / wall time, the time between attempts included.
+def effective(attempts: Sequence[AttemptTimes], until_ms: int, from_ms: int = 0) -> Effective:
+    """ETTR = productive time / wall time, the time between attempts included, of the part of a run in a period.
 
     A. Kokolis et al., "Revisiting Reliability in Large-Scale Machine Learning Research Clusters", HPCA 2025
     (arXiv 2410.21680). Productive is the time from an attempt's first step to its newest checkpoint; to its end where
@@ -95,10 +95,18 @@ def effective(attempts: Sequence[AttemptTimes], until_ms: int) -> Effective:
     for attempt in attempts:
         until = until_ms if attempt.ended_ms is None else attempt.kept_ms
         if attempt.first_step_ms is not None and until is not None:
-            productive += max(0, until - attempt.first_step_ms)
-    last = attempts[-1].ended_ms
-    wall = max(0, (last or until_ms) - attempts[0].placed_ms)
+            productive += max(0, min(until, until_ms) - max(attempt.first_step_ms, from_ms))
+    last = min(attempts[-1].ended_ms or until_ms, until_ms)
+    wall = max(0, last - max(attempts[0].placed_ms, from_ms))
     return Effective(min(productive, wall), wall)
+
+
+def weighted(runs: Iterable[tuple[Effective, int]]) -> Effective:
+    """Of several runs and their GPUs: GPU time."""
+    sums = Effective(0, 0)
+    for run, gpus in runs:
+        sums = Effective(sums.productive_ms + gpus * run.productive_ms, sums.wall_ms + gpus * run.wall_ms)
+    return sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +118,7 @@ class Summary:
     mean_ms: int | None  # MTTR: mean time of those that succeeded
     longest_ms: int | None
     steps_lost: int
+    mean: Phases  # of those that succeeded
 
     @property
     def success(self) -> float | None:
@@ -118,12 +127,18 @@ class Summary:
 
 def summary(recoveries: Sequence[tuple[Phases, bool, int]]) -> Summary:
     """Of (phases, whether it is over, steps lost)."""
-    totals = [phases.total_ms for phases, _, _ in recoveries if phases.complete]
+    complete = [phases for phases, _, _ in recoveries if phases.complete]
+    totals = [phases.total_ms for phases in complete]
     over = sum(phases.complete or ended for phases, ended, _ in recoveries)
     return Summary(
         over,
         len(totals),
-        round(sum(totals) / len(totals)) if totals else None,
+        _mean(totals),
         max(totals, default=None),
         sum(steps for _, _, steps in recoveries),
+        Phases(*(_mean([getattr(phases, name) or 0 for phases in complete]) for name in NAMES)),
     )
+
+
+def _mean(values: Sequence[int]) -> int | None:
+    return round(sum(values) / len(values)) if values else None

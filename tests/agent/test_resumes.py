@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 from pathlib import Path
@@ -10,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from agent.resumes import FOLDER
-from platform_core.checkpointing.parts import DESCRIPTION, Merged, Part, merge
+from platform_core.checkpointing.parts import DESCRIPTION
 from platform_core.distribution.content.layout import BY_DIGEST
-from platform_core.distribution.content.manifest import Manifest, from_json
+from platform_core.distribution.content.manifest import Manifest
 from tests.agent.conftest import AgentProcess, gone, wanted
+from tests.agent.registered import registered
 from tests.support.gateway import Gateway
 from trainmaster_wire.agent.v1 import session_pb2
 
@@ -49,16 +49,7 @@ async def saved_by_an_attempt(gateway: Gateway, agent: AgentProcess, store: Path
     [uploaded] = gateway.checkpoints("att-test-1")
     await gateway.want()
     await gone(agent.records("att-test-1"))
-    # As the platform registers it: with a description of all parts.
-    part = Part(
-        0, uploaded.nodes, uploaded.world_size, from_json(uploaded.manifest_json), uploaded.saved_at_ms,
-        uploaded.began_at_ms,
-    )  # fmt: skip
-    merged = merge(uploaded.step, [part])
-    assert isinstance(merged, Merged)
-    place = store / BY_DIGEST / hashlib.sha256(merged.description).hexdigest()
-    place.write_bytes(merged.description)
-    return merged.manifest, uploaded.source_url
+    return registered(store, uploaded), uploaded.source_url
 
 
 def own_bytes(manifest: Manifest) -> int:

@@ -316,3 +316,19 @@ def test_a_login_that_cannot_be_stored_is_one_sentence(
     printed = trainmaster("login", platform.url, "--token-stdin", typed=f"{TOKEN}\n", code=1).stderr
     assert printed.startswith(f"Error: {tmp_path}/file/trainmaster")
     assert printed.count("\n") == 1
+
+
+def test_what_a_rule_would_delete_is_seen_first(trainmaster: Trainmaster, platform: PlatformStub) -> None:
+    stays = {"checkpoint": "ckpt-2", "step": 20, "bytes": 2048, "stays": ["last", "best"], "goes": ""}
+    goes = {"checkpoint": "ckpt-1", "step": 10, "bytes": 1024, "stays": [], "goes": "older than 2 d"}
+    sums = {"job_bytes": 3072, "team_bytes": 4096}
+    platform.answer(f"GET training-jobs/{JOB_ID}/retention", {"results": [stays], **sums, "deleted_bytes": 0})
+    other = {"results": [stays, goes], **sums, "deleted_bytes": 1024}
+    platform.answer(f"POST training-jobs/{JOB_ID}/retention", other)
+    assert "stays: last, best" in trainmaster("checkpoints", "retention", JOB_ID).stdout
+    rule = ("--keep-last", "1", "--best", "1", "--metric", "loss", "--max-age-days", "2")
+    shown = trainmaster("checkpoints", "retention", JOB_ID, *rule).stdout
+    assert "goes: older than 2 d" in shown
+    assert "1 KiB of 3 KiB of this job go" in shown
+    [asked] = platform.requests("POST")
+    assert asked.json == {"keep_last": 1, "best": 1, "metric": "loss", "max_age_days": 2.0}

@@ -37,6 +37,14 @@ class Repository:
         self._git(self.work, "push", "--quiet", "--force", str(self.bare), "HEAD:main")
         return self._git(self.work, "rev-parse", "HEAD").strip()
 
+    def tag(self, name: str, *, annotated: bool = False) -> None:
+        """The newest commit, in the served repository."""
+        identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]
+        self._git(
+            self.work, *identity, "tag", name, *(["--annotate", "--message=Release"] if annotated else [])
+        )
+        self._git(self.work, "push", "--quiet", str(self.bare), name)
+
     def _git(self, folder: Path, *arguments: str) -> str:
         environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
         done = subprocess.run(

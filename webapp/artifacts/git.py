@@ -23,6 +23,9 @@ SECONDS = 120  # for the whole of a fetch
 MOST_BYTES = 2 * GIB  # of any file that git writes: a pack, or the archive
 _PORTS = {"https": 443, "http": 80, "ssh": 22}
 _SHORT = re.compile(r"(?P<user>[\w.-]+)@(?P<host>[\w.-]+):(?P<path>.+)")  # git@host:team/project.git
+_SHORT_COMMIT = re.compile(r"[0-9a-f]{7,39}")  # a server gives a commit by its whole name only
+# What git says after ssh has said why.
+_AFTERWORDS = ("fatal: Could not read from remote", "Please make sure you have", "and the repository exists")
 _LONGEST_REASON = 300
 
 
@@ -55,7 +58,7 @@ def bundle(actor: Actor, team: str, url: str, ref: str, folder: str, credential:
     with tempfile.TemporaryDirectory(prefix="trainmaster-git-") as scratch:
         git = _Git(Path(scratch), remote, credential)
         git.run("init", "--quiet", "--bare", ".")
-        git.run("fetch", "--quiet", "--depth=1", "--no-tags", "--", remote.url, ref or "HEAD")
+        git.fetch(ref or "HEAD")
         commit = git.run("rev-parse", "--verify", "FETCH_HEAD^{commit}").strip()
         archive = Path(scratch) / "code.tar"
         tree = f"{commit}:{folder.strip('/')}" if folder else commit
@@ -103,6 +106,14 @@ class _Git:
         if remote.scheme == "ssh":
             self._environment["GIT_SSH_COMMAND"] = self._ssh()
 
+    def fetch(self, ref: str) -> None:
+        try:
+            self.run("fetch", "--quiet", "--depth=1", "--no-tags", "--", self._remote.url, ref)
+        except GitError as error:
+            if _SHORT_COMMIT.fullmatch(ref):
+                raise GitError(f"{error}; a commit is named by all its 40 digits") from error
+            raise
+
     def run(self, *arguments: str) -> str:
         # The limit of the shell holds for git and its helpers; 512 bytes a block.
         limited = ["sh", "-c", 'ulimit -f "$0"; exec git "$@"', str(MOST_BYTES // 512), *arguments]
@@ -143,7 +154,9 @@ class _Git:
         return f"ssh {options}"
 
     def _reason(self, text: str) -> str:
-        lines = [line for line in text.splitlines() if line.strip()]
+        lines = [line for line in text.splitlines() if line.strip() and not line.startswith(_AFTERWORDS)]
+        if any("could not read Username" in line for line in lines):
+            return f"{self._remote.host} gives no code: it wants a credential; name a secret of the team in git.secret"
         telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote:"))] or lines
         last = (telling[-1] if telling else "git gave no reason").partition(": ")
         reason = (last[2] or last[0]).replace(str(self._folder), "")[:_LONGEST_REASON].rstrip(".")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from statistics import median_low
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from platform_core.checkpointing.habit import Review, Save, review
 from platform_core.units import DAY_MS
@@ -30,8 +30,15 @@ def of_job(job: Job, rows: Iterable[Checkpoint]) -> Review | None:
         (data.get("attempt"), data.get("step")): at_ms
         for at_ms, data in events.moments("CheckpointStarted", f"job:{job.id}", NEWEST)
     }
-    saves = [Save(row.attempt, began.get((row.attempt, row.step)), row.saved_ms) for row in newest]
+    saves = [Save(row.attempt, _began_ms(row, began), row.saved_ms) for row in newest]
     starts, now = jobs.starts(job.id), now_ms()
     restart_ms = median_low(starts.took_ms) if starts.took_ms else 0
     lost = clusters.losses(job.gpu_type, now - WINDOW_MS, now)
     return review(saves, max(1, starts.nodes), job.gpu_type, lost, restart_ms)
+
+
+def _began_ms(row: Checkpoint, started: Mapping[tuple[Any, Any], int]) -> int | None:
+    """Of the time for which the loop stood still: what is written beside it costs nothing."""
+    if row.blocking_ms is not None:
+        return row.saved_ms - row.blocking_ms
+    return started.get((row.attempt, row.step))

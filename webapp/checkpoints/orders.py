@@ -18,6 +18,7 @@ from webapp.base.identity import now_ms
 from webapp.checkpoints.models import Checkpoint, SaveOrders
 from webapp.events import queries as event_queries
 from webapp.events import services as events
+from webapp.jobs import measures
 from webapp.jobs import queries as jobs
 from webapp.nodes import queries as clusters
 from webapp.nodes import services as nodes
@@ -98,13 +99,16 @@ def measure(job: Job) -> Measured | None:
     if len(saves) < FEWEST_SAVES:
         return None
     starts, now = jobs.starts(job.id), now_ms()
+    recovery_ms = measures.mean_recovery_ms(job)
+    if recovery_ms is None:
+        recovery_ms = median_low(starts.took_ms) if starts.took_ms else 0
     stored = [max(0, row.saved_ms - (row.began_ms or row.saved_ms)) + (row.upload_ms or 0) for row in saves]
     stops = event_queries.moments("PreemptRequested", f"job:{job.id}", 1_000)
     began_ms = max(now - WINDOW_MS, job.submitted_ms)
     return Measured(
         blocking_ms=median_low([row.blocking_ms or 0 for row in saves]),
         stored_ms=median_low(stored[:STORED]),
-        restart_ms=median_low(starts.took_ms) if starts.took_ms else 0,
+        restart_ms=recovery_ms,
         nodes=max(1, starts.nodes),
         losses=clusters.losses(job.gpu_type, now - WINDOW_MS, now),
         stops=sum(at_ms >= began_ms for at_ms, _ in stops),

@@ -265,3 +265,8 @@ def _of_team(rows: QuerySet[Job], team: str) -> QuerySet[Job]:
 def names_and_teams(job_ids: Collection[str]) -> dict[str, tuple[str, str]]:
     rows = Job.objects.filter(id__in=list(job_ids)).values_list("id", "name", "team_id")
     return {job_id: (name, team) for job_id, name, team in rows}
+
+
+def mean_recovery_ms(job: Job) -> int | None:
+    """Of its restarts that reached a step; None: none did."""
+    return recoveries.of_job(job, now_ms()).summary.mean_ms

@@ -26,7 +26,9 @@ def resolve(actor: Actor, spec: JobSpec, lineage: Mapping[str, str]) -> tuple[Jo
         found = git.bundle(actor, spec.team, spec.git.url, spec.git.ref, spec.git.folder, _credential(spec))
     except git.GitError as error:
         raise SpecError((Problem("git.url", f"{error}."),)) from error
-    origin = {"git_remote": found.url, "git_commit": found.commit, "git_branch": spec.git.ref or "HEAD"}
+    origin = {"git_remote": found.url, "git_commit": found.commit}
+    if spec.git.ref != found.commit:
+        origin["git_branch"] = spec.git.ref or "HEAD"
     resolved = replace(spec, code=found.manifest, git=replace(spec.git, ref=found.commit))
     return resolved, {**lineage, **origin}
 

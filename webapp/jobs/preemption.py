@@ -30,6 +30,13 @@ class Preemption:
     for_team: str = ""
     node: str = ""  # its hostname
     by: str = ""  # the actor who takes it
+    of_slots: bool = False  # hardware fails below its slots, not that of the whole node
+
+    @property
+    def end(self) -> EndReason:
+        if self.kind is StopKind.DEVICE_FAULT and self.of_slots:
+            return EndReason.GPU_FAILED
+        return _ENDS.get(self.kind, EndReason.PREEMPTED)
 
 
 @transaction.atomic
@@ -49,7 +56,7 @@ def preempt(
     preempted.send(Job, job=job.row, preemption=preemption, at_ms=at_ms)
     event = PreemptRequested(
         at_ms=at_ms, actor="scheduler", cause=preemption.cause, attempt=job.row.attempt, leaves_ms=leaves_ms,
-        end=_ENDS.get(preemption.kind, EndReason.PREEMPTED),
+        end=preemption.end,
     )  # fmt: skip
     Job.objects.filter(id=job_id).update(resize_to=resize_to)
     batch.advance(job_id, event)
@@ -75,7 +82,7 @@ def vacate(
     Returns how many were asked to stop.
     """
     asked = 0
-    preemption = Preemption(kind, cause, node=clusters.hostname(node_id), by=by)
+    preemption = Preemption(kind, cause, node=clusters.hostname(node_id), by=by, of_slots=bool(slots))
     for job in Job.objects.filter(id__in=transitions.jobs_on(node_id, slots), stop=Stop.NONE).order_by("id"):
         if slots is not None or leaves_ms is not None or job.spec["preemptible"]:
             with fence():

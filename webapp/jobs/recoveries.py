@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
+
+from django.db.models import Q
 
 from platform_core.jobs.states import JobState
 from platform_core.recovery.phases import (
@@ -18,6 +22,7 @@ from platform_core.recovery.phases import (
     between,
     effective,
     summary,
+    weighted,
 )
 from webapp.base.rows import update_each
 from webapp.jobs import traces
@@ -115,13 +120,25 @@ class JobRecoveries:
 
 def of_job(job: Job, now_ms: int) -> JobRecoveries:
     rows = [_measured(row) for row in Recovery.objects.filter(job=job).order_by("-attempt")]
-    slots: dict[str, int] = {}
-    members = Member.objects.filter(attempt__job=job).values_list("attempt_id", "slots")
-    for attempt_id, indices in members:
-        slots[attempt_id] = slots.get(attempt_id, 0) + len(indices)
-    attempts = Attempt.objects.filter(job=job).order_by("number")
-    times = [_times(attempt, slots.get(attempt.id, 1)) for attempt in attempts]
-    return JobRecoveries(tuple(rows), _summary(rows), effective(times, job.finished_ms or now_ms))
+    attempts = list(Attempt.objects.filter(job=job).order_by("number"))
+    times = effective(_all_times(attempts), job.finished_ms or now_ms)
+    return JobRecoveries(tuple(rows), _summary(rows), times)
+
+
+def effective_of_period(from_ms: int, to_ms: int) -> Effective:
+    """GPU time of the runs that had an attempt then and reported steps."""
+    then = Attempt.objects.filter(Q(ended_ms=None) | Q(ended_ms__gte=from_ms), placed_ms__lt=to_ms)
+    rows = then.select_related("job").order_by("job", "number")
+    times = zip(rows, _all_times(rows), strict=True)
+    runs = [
+        (job, [of_attempt for _, of_attempt in both])
+        for job, both in groupby(times, lambda both: both[0].job)
+    ]
+    return weighted(
+        (effective(run, to_ms, from_ms), job.num_gpus)
+        for job, run in runs
+        if any(attempt.first_step_ms is not None for attempt in run)
+    )
 
 
 def of_period(from_ms: int, to_ms: int) -> Summary:
@@ -151,6 +168,14 @@ def _resumed(row: Recovery) -> AttemptTimes:
     """The ended attempt, by what its recovery has kept of it."""
     stopping_ms = row.began_ms + (row.detect_ms or 0)
     return AttemptTimes(row.began_ms, stopping_ms=stopping_ms, ended_ms=stopping_ms + (row.stop_ms or 0))
+
+
+def _all_times(rows: Collection[Attempt]) -> list[AttemptTimes]:
+    lost = [row.id for row in rows if row.lost_gpu_ms]
+    slots: Counter[str] = Counter()
+    for attempt_id, indices in Member.objects.filter(attempt__in=lost).values_list("attempt_id", "slots"):
+        slots[attempt_id] += len(indices)
+    return [_times(row, slots[row.id]) for row in rows]
 
 
 def _times(row: Attempt, slots: int = 1) -> AttemptTimes:

@@ -15,7 +15,7 @@ import trainmaster
 
 EVERY = 8  # steps between saves, and between evaluations
 STEP_S, COMPILE_S, EVALUATION_S = 0.1, 1.5, 1.0
-ELEMENTS = 8_000_000  # a save takes a while
+ELEMENTS = int(os.environ.get("SURVIVAL_ELEMENTS", "8000000"))  # a save takes a while
 MOMENTS = Path(os.environ["SURVIVAL_MOMENTS"])
 
 

@@ -1,4 +1,4 @@
-"""`trainmaster checkpoints`: list the checkpoints of a job, save one now, and pin one."""
+"""`trainmaster checkpoints`: list the checkpoints of a job, save one now, pin one, and preview retention."""
 
 from __future__ import annotations
 
@@ -101,6 +101,44 @@ def pin(job: str, checkpoint: str, as_json: bool) -> None:
 @output.options
 def unpin(job: str, checkpoint: str, as_json: bool) -> None:
     _pin("DELETE", job, checkpoint, as_json)
+
+
+@checkpoints.command(
+    help=f"""Show which checkpoints of a job its rule keeps; with options, what another rule would delete.
+
+    Nothing is deleted. {references.HELP}"""
+)
+@click.argument("job", type=references.JOB)
+@click.option("--keep-last", type=int, help="The newest N stay.")
+@click.option("--best", type=int, help="The best N by --metric stay.")
+@click.option("--metric", help="Metric of the best, such as loss.")
+@click.option("--direction", type=click.Choice(["lowest", "highest"]), help="Which value is the best.")
+@click.option("--every-hours", type=int, help="One of each stretch of N hours stays.")
+@click.option("--max-age-days", type=float, help="The best and the hourly ones go when they are older.")
+@output.options
+def retention(job: str, as_json: bool, **rule: Any) -> None:
+    given = {name: value for name, value in rule.items() if value is not None}
+    with connect() as client:
+        path = f"training-jobs/{references.job_id(client, job)}/retention"
+        found: Any = client.call("POST", path, json=given) if given else client.call("GET", path)
+    if as_json:
+        output.dump_json(found)
+        return
+    output.table(
+        ("ID", "STEP", "SIZE", "BY THIS RULE"),
+        [
+            (
+                row["checkpoint"], row["step"], format_bytes(row["bytes"]),
+                f"stays: {', '.join(row['stays'])}" if row["stays"] else f"goes: {row['goes']}",
+            )
+            for row in found["results"]
+        ],
+        empty="No checkpoint yet.",
+    )  # fmt: skip
+    click.echo(
+        f"{format_bytes(found['deleted_bytes'])} of {format_bytes(found['job_bytes'])} of this job go; its team has "
+        f"{format_bytes(found['team_bytes'])} of checkpoints."
+    )
 
 
 def _pin(method: str, job: str, checkpoint: str, as_json: bool) -> None:

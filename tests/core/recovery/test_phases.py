@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from platform_core.recovery.phases import AttemptTimes, Phases, between, effective, summary
+from platform_core.recovery.phases import AttemptTimes, Phases, between, effective, summary, weighted
 
 FIRST = AttemptTimes(
     placed_ms=1_000, running_ms=2_000, loaded_ms=5_000, first_step_ms=5_500,
@@ -55,6 +55,27 @@ def test_effective_time_counts_only_work_that_was_kept() -> None:
 def test_a_running_attempt_counts_until_now() -> None:
     running = AttemptTimes(placed_ms=0, first_step_ms=1_000)
     assert effective([running], 11_000).ratio == 10_000 / 11_000
+
+
+def test_of_a_period_only_its_part_of_a_run_counts() -> None:
+    whole = [replace(FIRST, ended_ms=63_000), replace(SECOND, ended_ms=169_500, kept_ms=169_500)]
+    part = effective(whole, 100_000, 40_000)
+    assert (part.productive_ms, part.wall_ms) == ((50_000 - 40_000) + (100_000 - 69_500), 60_000)
+    assert effective(whole, 200_000, 180_000).ratio is None
+
+
+def test_large_runs_weigh_more() -> None:
+    busy, idle = effective([replace(SECOND, placed_ms=0, first_step_ms=0)], 100), effective([FIRST], 1_100)
+    assert (busy.ratio, idle.ratio) == (1.0, 0.0)
+    assert weighted([(busy, 3), (idle, 1)]).ratio == 0.75
+    assert weighted([]).ratio is None
+
+
+def test_the_mean_of_each_phase_is_of_those_that_succeeded() -> None:
+    slower = replace(between(FIRST, SECOND), load=5_000)
+    sums = summary([(between(FIRST, SECOND), True, 0), (slower, True, 0), (Phases(detect=9), True, 0)])
+    assert (sums.mean.load, sums.mean.detect, sums.mean_ms) == (4_000, 2_000, 10_500)
+    assert summary([]).mean == Phases()
 
 
 def test_a_recovery_whose_attempt_failed_again_is_no_success() -> None:

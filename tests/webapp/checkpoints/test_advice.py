@@ -111,6 +111,15 @@ def test_its_habit_stands_beside_the_advice_for_its_gang_and_the_losses_of_its_n
     )
 
 
+def test_a_save_that_is_written_beside_the_loop_costs_its_blocking_time(
+    job: Job, api: Api, owner: User
+) -> None:
+    saves(job, every_ms=5 * MINUTE_MS, save_ms=MINUTE_MS)
+    Checkpoint.objects.update(blocking_ms=500)
+    habit = told(api, owner, job)["habit"]
+    assert (habit["save_ms"], habit["interval_ms"]) == (500, 5 * MINUTE_MS - 500)
+
+
 def test_with_nodes_that_are_new_and_whole_the_loss_is_not_made_up(
     job: Job, browser: Browser, api: Api, owner: User
 ) -> None:

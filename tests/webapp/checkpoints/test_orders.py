@@ -24,7 +24,7 @@ from webapp.checkpoints.tasks import set_intervals
 from webapp.events.queries import story
 from webapp.jobs import queries as jobs
 from webapp.jobs import services as job_services
-from webapp.jobs.models import Job
+from webapp.jobs.models import Job, Recovery
 from webapp.nodes.models import Node
 from webapp.rpc.wanted import wanted_states
 
@@ -138,8 +138,21 @@ def test_the_platform_sets_the_interval_from_measured_saves(
     page = unescape(browser(cast.owner).get(f"/jobs/{job.id}/?tab=checkpoints").content.decode())
     assert "Interval set by the platform" in page
     assert set_.live.sentence in page
+    assert 'id="saving-title"' not in page, "one interval is advised, not two"
     set_intervals()
     assert kinds(job).count("CheckpointIntervalSet") == 1, "nothing has changed"
+
+
+def test_the_restart_time_of_a_job_that_recovered_is_its_mean_time_to_recovery(job: Job) -> None:
+    Recovery.objects.create(
+        job=job, attempt=1, reason="node_lost", began_ms=1, detect_ms=20_000, stop_ms=1_000, place_ms=2_000,
+        fetch_ms=3_000, load_ms=4_000, first_step_ms=0, over=True,
+    )  # fmt: skip
+    saved(job, 1)
+    saved(job, 2)
+    measured = orders.measure(job)
+    assert measured is not None
+    assert measured.restart_ms == 30_000
 
 
 def test_a_store_that_slows_down_lengthens_the_interval_with_an_event(job: Job) -> None:

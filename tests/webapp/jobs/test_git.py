@@ -1,5 +1,6 @@
 """Jobs whose code comes from a git repository, served by a real git."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,27 @@ def test_an_older_commit_can_be_named(submit: Submit, repository: Repository, ad
     repository.commit({"train.py": "new", "more.py": ""})
     job = submit(git={"url": address, "ref": older})
     assert (job.lineage["git_commit"], "more.py" in artifacts.paths(job.spec["code"])) == (older, False)
+    assert "git_branch" not in job.lineage
+
+
+@pytest.mark.parametrize("annotated", [False, True])
+def test_a_tag_becomes_the_bundle_of_its_commit(
+    submit: Submit, repository: Repository, address: str, annotated: bool
+) -> None:
+    released = repository.commit({"train.py": "released"})
+    repository.tag("v1", annotated=annotated)
+    repository.commit({"train.py": "new", "more.py": ""})
+    job = submit(git={"url": address, "ref": "v1"})
+    assert (job.lineage["git_commit"], job.lineage["git_branch"]) == (released, "v1")
+    assert "more.py" not in artifacts.paths(job.spec["code"])
+
+
+def test_a_short_commit_is_refused_with_what_to_write(
+    submit: Submit, repository: Repository, address: str
+) -> None:
+    head = repository.commit({"train.py": "print(3)"})
+    sentence = refused(submit, url=address, ref=head[:8])
+    assert sentence.endswith("a commit is named by all its 40 digits.")
 
 
 def test_only_a_folder_is_taken(submit: Submit, address: str) -> None:
@@ -112,11 +134,44 @@ def test_a_guarded_repository_opens_with_a_secret_of_the_team(
     assert submit(git={"url": guarded, "secret": "GIT_TOKEN"}).lineage["git_commit"]
 
 
+def test_a_guarded_repository_without_a_secret_says_what_it_wants(submit: Submit, guarded: str) -> None:
+    assert "name a secret of the team in git.secret" in refused(submit, url=guarded)
+
+
 def test_a_wrong_token_is_refused_and_not_repeated(submit: Submit, guarded: str, lead: User) -> None:
     accounts.set_secret(actor_of(lead), "vision", "GIT_TOKEN", "wrong-token")
     sentence = refused(submit, url=guarded, secret="GIT_TOKEN")
     assert sentence.startswith("git.url: 127.0.0.1 gives no code: ")
     assert "wrong-token" not in sentence
+
+
+SSH = """#!/bin/sh
+# As much of ssh as git needs: takes the key, and runs what git asks of the host.
+while [ "$1" != git@127.0.0.1 ]; do
+    [ "$1" = -i ] && key="$2"
+    shift
+done
+[ "$(cat "$key")" = "PRIVATE KEY" ] || { echo "git@127.0.0.1: Permission denied (publickey)." >&2; exit 255; }
+exec sh -c "$2"
+"""
+
+
+@pytest.mark.parametrize(("key", "opens"), [("PRIVATE KEY\n", True), ("ANOTHER KEY", False)])
+def test_a_private_key_of_the_team_opens_a_repository_over_ssh(
+    submit: Submit, repository: Repository, lead: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    key: str, opens: bool,
+) -> None:  # fmt: skip
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text(SSH)
+    ssh.chmod(0o755)
+    monkeypatch.setattr(os, "defpath", f"{ssh.parent}:{os.environ['PATH']}")
+    accounts.set_secret(actor_of(lead), "vision", "DEPLOY_KEY", key)
+    git = {"url": f"git@127.0.0.1:{repository.bare}", "secret": "DEPLOY_KEY"}
+    if opens:
+        assert submit(git=git).lineage["git_commit"]
+    else:
+        assert "publickey" in refused(submit, **git)
 
 
 def test_a_secret_that_the_team_lacks_is_named(submit: Submit, guarded: str) -> None:

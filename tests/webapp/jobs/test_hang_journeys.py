@@ -15,7 +15,7 @@ from tests.webapp.jobs.test_hangs import HANG, STUCK, WAITS, nodes_of, report, r
 from webapp.accounts.models import User
 from webapp.base.identity import now_ms
 from webapp.events.queries import story
-from webapp.jobs.models import Job
+from webapp.jobs.models import Attempt, Job
 from webapp.nodes import liveness
 from webapp.nodes.models import Node, Slot
 from webapp.scheduling.models import Receipt
@@ -97,6 +97,7 @@ def test_jobs_on_a_gpu_that_begins_to_fail_save_and_move_and_its_neighbour_stays
     tick()
     assert state(moves) == "scheduled"
     assert nodes_of(moves) != [node]
+    assert [attempt.end for attempt in Attempt.objects.filter(job=moves, number=1)] == ["gpu_failed"]
     assert state(stays) == "running"
 
 

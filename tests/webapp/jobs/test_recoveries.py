@@ -123,3 +123,25 @@ def test_the_sums_of_a_period_count_the_recoveries_that_began_in_it(job: Job) ->
     now = now_ms()
     assert recoveries.of_period(now - 60_000, now + 1).steps_lost == 120
     assert recoveries.of_period(now + 1, now + 2).steps_lost == 0
+
+
+def test_the_report_tells_the_means_by_phase_and_the_effective_time_of_the_week(
+    job: Job, browser: Callable[..., Client], owner: User
+) -> None:
+    fails(job)
+    Recovery.objects.filter(job=job).update(
+        detect_ms=30_000, stop_ms=500, place_ms=1_000, fetch_ms=2_000, load_ms=4_000, first_step_ms=1_000, over=True
+    )  # fmt: skip
+    at = now_ms()
+    moments = {
+        "placed_ms": at - 100_000,
+        "first_step_ms": at - 90_000,
+        "ended_ms": at,
+        "lost_gpu_ms": 2 * 20_000,
+    }
+    Attempt.objects.filter(job=job, number=1).update(**moments)
+    assert recoveries.effective_of_period(at - 200_000, at + 1).ratio == pytest.approx(0.7, abs=0.001)
+    assert recoveries.effective_of_period(at + 2, at + 3).ratio is None
+    page = browser(owner).get("/report/").content.decode()
+    assert '<th scope="row">Load</th><td class="n">4 s</td>' in page
+    assert "Effective training time" in page

@@ -69,6 +69,7 @@ def test_a_week_is_told_by_its_own_figures_and_how_they_changed(last: Week) -> N
         "Failed attempts": ("0", "unchanged"),
         "Mean time to recovery": ("–", ""),
         "Recovered": ("–", ""),
+        "Effective training time": ("–", ""),
         "Steps lost": ("0", "unchanged"),
     }
     assert [(each.label, each.jobs) for each in made.waits] == [("2 to 8", 1)]

@@ -57,6 +57,14 @@ def test_every_state_is_a_word_and_a_tone() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "tone"),
+    [("Hung", "bad"), ("Corrupted", "bad"), ("DeviceFault", "bad"), ("CheckpointIntervalLengthened", "wait")],
+)
+def test_what_went_wrong_has_the_tone_of_it(kind: str, tone: str) -> None:
+    assert display.event_tone(kind) == tone
+
+
 def test_a_job_is_told_by_its_cause_and_others_by_what_happened() -> None:
     assert display.happened(event("Placed", "attempt 1 got 4 slots")) == "attempt 1 got 4 slots"
     assert display.happened(event("NodeLost", "no heartbeat for 30 s", subject="node")) == (

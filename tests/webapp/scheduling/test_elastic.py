@@ -7,7 +7,7 @@ import pytest
 
 from platform_core.jobs.job import MemberPhase
 from platform_core.units import HOUR_MS
-from tests.webapp.jobs.conftest import SPEC, say, state, tick
+from tests.webapp.jobs.conftest import SPEC, after_its_pause, say, state, tick
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
@@ -102,6 +102,27 @@ def test_it_grows_into_idle_slots_when_nobody_waits(submit: Submit) -> None:
     say(small, MemberPhase.EXITED, 0)
     tick()
     assert (state(small), slots(small)) == ("scheduled", 8)
+
+
+def test_a_lost_node_makes_it_smaller_and_it_grows_when_the_node_is_back(submit: Submit) -> None:
+    job = submit("elastic", 8, min_gpus=2, max_runtime_hours=50)
+    tick()
+    run_for_an_hour(job)
+    lost = Member.objects.get(attempt__job=job, rank=0).node_id
+    Node.objects.filter(id=lost).update(state="lost")
+    jobs.node_lost(lost, now_ms())
+    for rank in (1, 2, 3):
+        say(job, MemberPhase.EXITED, 143, only=rank)
+    after_its_pause(job)
+    assert (state(job), slots(job)) == ("scheduled", 6)
+    assert not Member.objects.filter(attempt__job=job, attempt__number=2, node=lost).exists()
+    Node.objects.filter(id=lost).update(state="ready")
+    run_for_an_hour(job)
+    tick()
+    assert stop_of(job) == ("preempt", 8)
+    say(job, MemberPhase.EXITED, 0)
+    tick()
+    assert (state(job), slots(job)) == ("scheduled", 8)
 
 
 @pytest.mark.parametrize("changes", [{"preemptible": False}, {"min_gpus": 8}])

@@ -34,6 +34,7 @@ class Figures:
     recovered: float | None
     recovery_ms: int | None
     steps_lost: int
+    effective: float | None
 
 
 def first_sample_ms() -> int | None:
@@ -48,7 +49,7 @@ def of(from_ms: int, to_ms: int, seen: Collection[str] | None, work: Iterable[Jo
         cost for (team, _), cost in quotas.use_by_team(from_ms, to_ms).items() if seen is None or team in seen
     ]
     recovery, prices = recoveries.of_period(from_ms, to_ms), quotas.prices()
-    mfu = total("", work).mfu
+    mfu, effective = total("", work).mfu, recoveries.effective_of_period(from_ms, to_ms).ratio
     return Figures(
         held=_percent(sum(each.held_slots for each in uses), sum(each.slots for each in uses)),
         busy=_percent(sum(each.used for each in uses), sum(each.measured for each in uses)),
@@ -66,6 +67,7 @@ def of(from_ms: int, to_ms: int, seen: Collection[str] | None, work: Iterable[Jo
         recovered=None if recovery.success is None else 100 * recovery.success,
         recovery_ms=recovery.mean_ms,
         steps_lost=recovery.steps_lost,
+        effective=None if effective is None else 100 * effective,
     )
 
 
@@ -87,6 +89,7 @@ def compared(now: Figures, before: Figures) -> tuple[Figure, ...]:
         _figure("Failed attempts", now.failures, before.failures, str),
         _figure("Recovered", now.recovered, before.recovered, _share),
         _figure("Mean time to recovery", now.recovery_ms, before.recovery_ms, format_duration_ms),
+        _figure("Effective training time", now.effective, before.effective, _share),
         _figure("Steps lost", now.steps_lost, before.steps_lost, "{:,}".format),
     )
 

@@ -14,11 +14,12 @@ from platform_core.scheduling.metrics.waits_by_size import Waits, by_size
 from webapp.accounts import mailing
 from webapp.base.identity import now_ms
 from webapp.experiments import usage
-from webapp.jobs import idle_policy, measures
+from webapp.jobs import idle_policy, measures, recoveries
 from webapp.jobs import queries as jobs
 from webapp.jobs.measures import Use
 from webapp.nodes import queries as clusters
 from webapp.pages.figures import Figure
+from webapp.pages.jobs.recovery import LABELS
 from webapp.pages.report import figures, weeks
 from webapp.pages.report.weeks import WEEK_MS
 from webapp.pages.service_levels.presentation import LevelRow, rows
@@ -63,6 +64,7 @@ class Report:
     mix: tuple[Class, ...]  # of the jobs that ended
     unstarted: tuple[Waits, ...]  # of those that have not started yet, so far; `waits` is without them
     teams: tuple[TeamUse, ...]  # dearest first
+    recovery: tuple[tuple[str, int], ...]  # phase and its mean in ms, of the restarts that reached a step
     failures: tuple[tuple[str, int], ...]  # hostname, attempts that it made fail
     idle: tuple[dict[str, Any], ...]  # running jobs whose slots idle now, and what follows from it
     hardly_busy: tuple[dict[str, Any], ...]  # jobs of the period, those first that held the most without use
@@ -94,6 +96,7 @@ def make(team_slugs: list[str] | None, to_ms: int, *, is_over: bool = False) -> 
         mix=mix(measures.ended_runs(from_ms, to_ms)),
         unstarted=by_size(jobs.waits_without_a_start(to_ms)),
         teams=tuple(_teams(from_ms, to_ms, seen, work, is_over)),
+        recovery=_recovery(from_ms, to_ms),
         failures=tuple(
             (hostnames.get(node, node), count) for node, count in jobs.failures_by_node(from_ms, to_ms).items()
         ),
@@ -125,6 +128,13 @@ def _hardly_busy(from_ms: int, to_ms: int, seen: set[str] | None) -> list[dict[s
         if job.id in costs
     ]  # fmt: skip
     return sorted(lines, key=lambda line: (-line["unused_gpu_ms"], line["id"]))
+
+
+def _recovery(from_ms: int, to_ms: int) -> tuple[tuple[str, int], ...]:
+    mean = recoveries.of_period(from_ms, to_ms).mean
+    if not mean.complete:
+        return ()
+    return tuple((label, getattr(mean, name) or 0) for name, label in LABELS.items())
 
 
 def _measured_ms(from_ms: int, to_ms: int) -> int:

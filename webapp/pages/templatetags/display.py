@@ -42,7 +42,20 @@ STATE_TONES = {
 
 # The end of an event's kind says how it went; anything else is grey.
 EVENT_TONES = {
-    "bad": ("Failed", "Lost", "Refused", "Revoked", "Corrupt", "Damaged", "GaveUp", "Mismatch", "Expired"),
+    "bad": (
+        "Failed",
+        "Lost",
+        "Refused",
+        "Revoked",
+        "Corrupt",
+        "Corrupted",
+        "Damaged",
+        "GaveUp",
+        "Mismatch",
+        "Expired",
+        "Hung",
+        "Fault",
+    ),
     "wait": (
         "Suspect",
         "Preempted",
@@ -52,6 +65,7 @@ EVENT_TONES = {
         "Waiting",
         "Silence",
         "Idle",
+        "Lengthened",
     ),
     "ok": (
         "Succeeded",

@@ -17,7 +17,7 @@ from webapp.accounts.permissions import Actor
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
 from webapp.datasets import previews, queries
-from webapp.datasets.models import AccessRequest, DatasetSnapshot, Unreadable
+from webapp.datasets.models import READY, AccessRequest, DatasetSnapshot, Unreadable
 from webapp.datasets.previews import Preview
 from webapp.datasets.queries import Card
 from webapp.jobs import queries as jobs
@@ -154,7 +154,7 @@ def show_detail(
     used = jobs.using_datasets((row.id for row in versions), actor.sees, JOBS_SHOWN)
     shown = _shown(versions, request.GET.get("version", ""))
     before = next(
-        (row for row in versions if shown and row.version < shown.version and row.manifest_id), None
+        (row for row in versions if shown and row.version < shown.version and row.state == READY), None
     )
     files = queries.files(shown)[:FILES_SHOWN] if shown else []
     page = DatasetPage(
@@ -171,7 +171,7 @@ def show_detail(
         ),
         shown=shown,
         files=tuple(File(file["path"], file["size"]) for file in files),
-        difference=queries.difference(before, shown) if before and shown and shown.manifest_id else None,
+        difference=queries.difference(before, shown) if before and shown and shown.state == READY else None,
         before=before,
         unreadable=_unreadable(shown),
         preview=_preview(shown, request.GET.get("path", "")),
@@ -189,7 +189,7 @@ def show_detail(
 def _shown(versions: list[DatasetSnapshot], wanted: str) -> DatasetSnapshot | None:
     """The version that was asked for; otherwise the newest that is ready."""
     asked = next((row for row in versions if str(row.version) == wanted), None)
-    return asked or next((row for row in versions if row.manifest_id), versions[0] if versions else None)
+    return asked or next((row for row in versions if row.state == READY), versions[0] if versions else None)
 
 
 def _unreadable(shown: DatasetSnapshot | None) -> tuple[UnreadableRow, ...]:

@@ -18,7 +18,7 @@ from platform_core.errors import TrainmasterError
 from platform_core.registry import export_report
 from platform_core.registry.differences import compare
 from platform_core.registry.export_report import FILE, MEASURED, SAMPLES, Report
-from platform_core.registry.exports import Export, Format, Tolerance
+from platform_core.registry.exports import Export, Format, Tolerance, percentile
 from trainmaster import api, evaluation
 from trainmaster.model_export import probe
 
@@ -54,7 +54,13 @@ def _measured(
         difference = compare(expected.astype(np.float64), found.astype(np.float64), tolerance)
     except (ValueError, RuntimeError, KeyError, OSError) as error:
         return replace(bare, problem=f"it cannot be run here: {str(error)[:500]}")
-    return replace(bare, difference=difference, memory_bytes=memory, **probe.figures(latencies))
+    return replace(
+        bare,
+        difference=difference,
+        memory_bytes=memory,
+        p50_ms=percentile(latencies, 0.5),
+        p95_ms=percentile(latencies, 0.95),
+    )
 
 
 def _outermost(folder: Path, name: str) -> Path:

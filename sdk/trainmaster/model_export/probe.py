@@ -11,13 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from platform_core.registry.exports import Format, percentile
+from platform_core.registry.exports import Format
 from platform_core.serving.runtimes import RuntimeName
 from trainmaster.environment import launcher_environment
 from trainmaster.serving.loading import load
@@ -67,10 +67,6 @@ def run(rows: Any, path: Path, format: str, repeats: int) -> tuple[Any, list[flo
             raise RuntimeError((done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1])
         found = np.load(answer)
         return found["outputs"], found["latencies_ms"].tolist(), int(found["memory_bytes"])
-
-
-def figures(latencies: Sequence[float]) -> dict[str, float]:
-    return {"p50_ms": percentile(latencies, 0.5), "p95_ms": percentile(latencies, 0.95)}
 
 
 def device() -> str:

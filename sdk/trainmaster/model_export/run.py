@@ -25,6 +25,7 @@ from platform_core.registry.exports import (
     Format,
     Target,
     Tolerance,
+    percentile,
     refusals,
 )
 from trainmaster.model_export import formats as writers
@@ -125,7 +126,13 @@ def check(
         difference = compare(expected.astype(np.float64), found.astype(np.float64), tolerance)
     except (ValueError, RuntimeError, KeyError, OSError) as error:
         return replace(export, problem=f"it cannot be run: {_first_line(error)}")
-    return replace(export, difference=difference, memory_bytes=memory, **probe.figures(latencies))
+    return replace(
+        export,
+        difference=difference,
+        memory_bytes=memory,
+        p50_ms=percentile(latencies, 0.5),
+        p95_ms=percentile(latencies, 0.95),
+    )
 
 
 def _weights(
@@ -142,7 +149,7 @@ def _weights(
 
 
 def _as_many_as_fit(rows: Any) -> int:
-    return max(1, min(MOST_SAMPLES, MOST_SAMPLE_BYTES // max(1, rows[0].nbytes)))
+    return max(1, min(MOST_SAMPLES, MOST_SAMPLE_BYTES // max(1, int(rows[0].nbytes))))
 
 
 def _run(module: torch.nn.Module, rows: Any) -> Any:

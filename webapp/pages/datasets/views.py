@@ -83,6 +83,7 @@ class DatasetPage:
     preview: Preview | None
     unreadable: tuple[UnreadableRow, ...]  # by jobs, of the version that is shown
     requests: tuple[AccessRequest, ...]
+    expired: frozenset[str]  # ids of requests that were approved for a time that is over
     may_push: bool
     may_edit: bool
     may_approve: bool
@@ -157,6 +158,7 @@ def show_detail(
         (row for row in versions if shown and row.version < shown.version and row.state == READY), None
     )
     files = queries.files(shown)[:FILES_SHOWN] if shown else []
+    requests = queries.requests(actor, team, name, 50)
     page = DatasetPage(
         team=team,
         dataset=name,
@@ -175,7 +177,8 @@ def show_detail(
         before=before,
         unreadable=_unreadable(shown),
         preview=_preview(shown, request.GET.get("path", "")),
-        requests=tuple(queries.requests(actor, team, name, 50)),
+        requests=tuple(requests),
+        expired=frozenset(row.id for row in requests if 0 < row.expires_ms <= now_ms()),
         may_push=permissions.may(actor, "dataset.create", team),
         may_edit=permissions.may(actor, "dataset.edit", team),
         may_approve=permissions.may(actor, "dataset.approve", team, card.owner),

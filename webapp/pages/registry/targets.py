@@ -96,8 +96,9 @@ def delete_target(request: HttpRequest, team: str, name: str) -> HttpResponse:
 
 
 def _in_the_words_of_the_form(error: TrainmasterError, field: str) -> str:
-    what = str(error.numbers.get("what", "")).replace(field, LABELS.get(field, field), 1)
-    return TrainmasterError(error.code, **{**error.numbers, "what": what}).sentence
+    what, why = (str(error.numbers.get(name, "")) for name in ("what", "why"))
+    what = what.replace(field, LABELS.get(field, field), 1)
+    return TrainmasterError(error.code, what=what, why=why).sentence
 
 
 def _fields(given: QueryDict) -> Iterator[tuple[str, Any]]:

@@ -101,7 +101,7 @@ def check(version: str, again: bool, as_json: bool) -> None:
         )
         for reason in verdict["reasons"]:
             click.echo(f"  {reason}")
-        if measured := verdict["measurement"]:
+        if measured := verdict.get("measurement"):  # an older platform measures nothing
             about = measured["reason"] or (measured["report"] or {}).get("device", "")
             click.echo(f"  measured on {measured['gpu_type']}: {measured['state']} {about}".rstrip())
 

@@ -76,7 +76,7 @@ def test_targets_are_listed_set_and_checked(trainmaster: Trainmaster, platform: 
                 "reason": "",
                 "report": {"device": "NVIDIA L4"},
             },
-        },  # fmt: skip
+        },
     ]
     found = {"problem": "", "report": {"exports": [export]}, "targets": verdicts}
     platform.answer("GET models/vision/net/versions/1/exports", found)

@@ -95,6 +95,8 @@ def parse(line: bytes) -> Event | None:
             return _report(event, at_ms=_time(event), step=_step(event), **ranks)
         case "training_alarm":
             return _alarm(event)
+        case "set_aside":
+            return _set_aside(event)
         case "init":
             return _init(event)
         case "checkpoint":
@@ -164,6 +166,18 @@ def _alarm(event: Mapping[str, Any]) -> Report:
     return _report(
         event, at_ms=_time(event), step=_step(event), name=name, alarm=alarm, value=value, limit=limit
     )
+
+
+def _set_aside(event: Mapping[str, Any]) -> Report:
+    """A shard, or a sample of a loader."""
+    shard = event.get("shard") is not None
+    which = (
+        {"shard": _text(event, "shard", 5 * LONGEST_NAME)} if shard else {"sample": _whole(event, "sample")}
+    )
+    return _report(
+        event, at_ms=_time(event), loader=_text(event, "loader", LONGEST_NAME), samples=_whole(event, "samples"),
+        reason=_text(event, "reason", LONGEST_LINE)[: 10 * LONGEST_NAME], **which,
+    )  # fmt: skip
 
 
 def _depth(line: bytes) -> int:

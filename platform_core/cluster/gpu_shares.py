@@ -19,6 +19,13 @@ def shares_of(gpu_type: str) -> int:
     return int(match[1]) if match else 1
 
 
+def larger(gpu_type: str, slots: int) -> str:
+    """The type of which one slot has at least as much of a GPU as so many of this one."""
+    shares = shares_of(gpu_type)
+    whole = gpu_type.rpartition("-1of")[0] if shares > 1 else gpu_type
+    return shared_type(whole, max(1, shares // slots))
+
+
 def allocator_share(share: float, total_bytes: int) -> float:
     """What part of a GPU's memory the allocator of a process may take, so that all of the process stays in its share.
 

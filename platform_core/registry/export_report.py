@@ -12,11 +12,15 @@ from platform_core.errors import TrainmasterError
 from platform_core.registry.exports import Difference, Dtype, Export, Format, Target, Tolerance
 
 FILE = "export.json"  # beside the exports that it describes
+SAMPLES = "export-samples.npz"  # beside them: rows, and what the original answers
+MEASURED = "export-measured.json"  # that a job on the slots of a target hands over
 MOST_EXPORTS, MOST_BYTES = 32, 1 << 20
 MOST_MEMORY, MOST_MS, MOST_OPSET = 1 << 50, 3_600_000, 1_000
 _LARGEST = 1e300
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,59}")
-_TARGET = {"max_latency_ms", "max_memory_bytes", "max_difference", "max_opset", "dtype", "formats"}
+_TARGET = {
+    "max_latency_ms", "max_memory_bytes", "max_difference", "max_opset", "dtype", "formats", "gpu_type",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,15 @@ def target(name: str, fields: Any) -> Target:
         max_opset=_whole(fields, "max_opset", MOST_OPSET),
         dtype=str(dtype),
         formats=frozenset(map(str, formats)),
+        gpu_type=_gpu_type(fields.get("gpu_type", "")),
     )
+
+
+def _gpu_type(value: Any) -> str:
+    if not isinstance(value, str) or (value and not _NAME.fullmatch(value)):
+        why = "it must be the short name of a GPU type, such as cpu, or empty"
+        raise _invalid("gpu_type", value, why)
+    return value
 
 
 def constraints(target: Target) -> dict[str, Any]:
@@ -60,7 +72,7 @@ def constraints(target: Target) -> dict[str, Any]:
     fields = {
         "max_latency_ms": target.max_latency_ms, "max_memory_bytes": target.max_memory_bytes,
         "max_difference": target.max_difference, "max_opset": target.max_opset, "dtype": target.dtype,
-        "formats": sorted(target.formats),
+        "formats": sorted(target.formats), "gpu_type": target.gpu_type,
     }  # fmt: skip
     return {name: value for name, value in fields.items() if value}
 

@@ -34,6 +34,7 @@ class Target:
     max_opset: int = 0  # of ONNX
     dtype: str = ""
     formats: frozenset[str] = frozenset()
+    gpu_type: str = ""  # of the slots that serve; exports are measured there, whatever was measured elsewhere
 
 
 @dataclass(frozen=True, slots=True)

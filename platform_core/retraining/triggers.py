@@ -106,13 +106,13 @@ def _asked(policy: RetrainingPolicy, watched: Watched, reading: Reading, now_ms:
         _lasted(since, policy, now_ms) for since in (watched.drift_since_ms, watched.decay_since_ms)
     )
     if drift is not None:
-        names = ", ".join((reading.drifted or ())[:5]) or "features"
-        yield Begin(Trigger.DRIFT, f"{names} drifted for {drift}")
+        features = " ".join(filter(None, ("features", ", ".join((reading.drifted or ())[:5]))))
+        yield Begin(Trigger.DRIFT, f"{features} drifted {drift}")
     if decay is not None:
         value = "" if reading.decay is None else f" is {format_number(reading.decay)}"
         least = "least" if policy.decay_direction is Direction.HIGHER else "most"
         bound = f"it must be at {least} {format_number(policy.decay_bound)}"
-        yield Begin(Trigger.DECAY, f"{policy.decay_metric}{value} and {bound}, for {decay}")
+        yield Begin(Trigger.DECAY, f"{policy.decay_metric}{value} and {bound}, {decay}")
     age = now_ms - reading.created_ms
     if policy.max_age_ms and age > policy.max_age_ms:
         most = plural(policy.max_age_days, "day")
@@ -124,7 +124,7 @@ def _asked(policy: RetrainingPolicy, watched: Watched, reading: Reading, now_ms:
 def _lasted(since_ms: int | None, policy: RetrainingPolicy, now_ms: int) -> str | None:
     if since_ms is None or now_ms - since_ms < policy.lasts_ms:
         return None
-    return format_duration_ms(now_ms - since_ms)
+    return f"for {format_duration_ms(now_ms - since_ms)}" if now_ms > since_ms else "just now"
 
 
 def limits(policy: RetrainingPolicy, history: History, now_ms: int) -> Iterator[str]:

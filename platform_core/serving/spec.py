@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from platform_core.cluster.gpu_shares import shares_of
+from platform_core.cluster.gpu_shares import larger, shares_of
 from platform_core.jobs.definition import DEFAULT_PRIORITY, LEAST_URGENT, MOST_URGENT
 from platform_core.jobs.fields import described, load_fields, plain_fields, read_fields, schema_of
 from platform_core.jobs.kinds import choice, line, size, slug, truth, whole, words
@@ -184,7 +184,9 @@ def parse(mapping: object) -> EndpointSpec:
             "min_replicas", f"min_replicas is {spec.min_replicas}, more than max_replicas {spec.max_replicas}"
         )
     if reader.sound("gpu_type", "gpus") and shares_of(spec.gpu_type) > 1 and spec.gpus > 1:
-        reader.say("gpus", f"is {spec.gpus}, but a slot of {spec.gpu_type} is a share of a GPU; ask for one")
+        enough = larger(spec.gpu_type, spec.gpus)
+        why = f"is {spec.gpus}, but a slot of {spec.gpu_type} is a share of a GPU, and a replica has one; "
+        reader.say("gpus", f"{why}for more memory ask for one of {enough}, where the cluster has such a type")
     if reader.sound("runtime", "compile") and spec.compile and spec.runtime not in COMPILES:
         why = f"is true, but runtime {spec.runtime} is not compiled; choose {' or '.join(COMPILES)}, or leave it out"
         reader.say("compile", why)

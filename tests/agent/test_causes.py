@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.attempts.causes import PATTERNS, cause_in, cause_of
+from agent.attempts.causes import PATTERNS, Cause, cause_in, cause_of
 from agent.attempts.verdict import RankEnd, Verdict, decide
 from agent.launchers.contract import Ended
 from platform_core.jobs.ends import EndReason
@@ -172,3 +172,12 @@ def test_a_rendezvous_that_fails_before_any_rank_is_judged_by_torchruns_log() ->
 def test_a_launcher_that_has_no_disk_left_says_so() -> None:
     ended = decide(Ended(125, trouble="the log could not be opened: No space left on device"), {}, 2, "", {})
     assert ended.end is EndReason.DISK_FULL
+
+
+def test_data_that_waits_for_review_is_named_as_the_cause() -> None:
+    line = (
+        "trainmaster.data.quarantine.NeedsReview: 1 samples and 0 shards could not be read; 0 samples and 3 shards may "
+        "be set aside. The last was sample 13: JSONDecodeError: Expecting value."
+    )
+    log = f"Traceback (most recent call last):\n  File loop.py, line 7\n{line}\n"
+    assert cause_in(log) == Cause(EndReason.SCRIPT_ERROR, line)

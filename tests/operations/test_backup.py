@@ -229,3 +229,51 @@ def test_a_database_that_does_not_answer_is_named_without_its_password(tmp_path:
     assert result.exit_code == 1
     assert "pg_dump failed" in result.output
     assert "hunter2" not in result.output
+
+
+@pytest.fixture
+def cold(source: Platform, tmp_path: Path) -> Iterator[Path]:
+    """The model has moved to a cold store, and its old files are still there."""
+    with psycopg.connect(source.url, autocommit=True) as connection:
+        row = connection.execute("SELECT id, source_url FROM artifacts_manifest").fetchone()
+        assert row is not None
+        key, url = row
+        moved = (tmp_path / "cold").as_uri() + str(url).removeprefix(source.folder.store.as_uri())
+        place = Path(moved.removeprefix("file://"))
+        place.mkdir(parents=True)
+        (place / "model.bin").write_bytes(BYTES)
+        move = "UPDATE artifacts_manifest SET source_url = %s, moved_from = %s WHERE id = %s"
+        connection.execute(move, [moved, url, key])
+        yield tmp_path / "cold"
+        connection.execute(move, [url, "", key])
+
+
+def test_a_cold_store_comes_along(source: Platform, cold: Path, target: Path, tmp_path: Path) -> None:
+    archive, cold_url = tmp_path / "whole.tar", cold.as_uri()
+    made = invoke("backup", archive, "--dir", source.folder.path, "--cold-store-url", cold_url)
+    assert made.exit_code == 0, made.output
+    result = invoke("restore", archive, "--dir", target)
+    assert result.exit_code == 0, result.output
+    fresh = (target / "cold-store").as_uri()
+    assert f"trainmaster up --dir {target} --cold-store-url {fresh}" in result.output
+    assert "Missing" not in result.output
+    assert files(target / "cold-store") == files(cold) != {}
+    for platform in running(target):
+        with psycopg.connect(platform.url) as connection:
+            row = connection.execute("SELECT source_url, moved_from FROM artifacts_manifest").fetchone()
+        assert row is not None
+        assert str(row[0]).startswith(f"{fresh}/")
+        assert str(row[1]).startswith((target / "store").as_uri())
+
+
+def test_a_restore_without_the_cold_store_names_what_is_missing(
+    source: Platform, cold: Path, target: Path, tmp_path: Path
+) -> None:
+    archive, elsewhere = tmp_path / "hot.tar", (tmp_path / "elsewhere").as_uri()
+    options = ("--cold-store-url", cold.as_uri(), "--without-cold-store")
+    made = invoke("backup", archive, "--dir", source.folder.path, *options)
+    assert f"The bytes of the cold store, {cold.as_uri()}, are not in it" in made.output
+    result = invoke("restore", archive, "--dir", target, "--cold-store-url", elsewhere)
+    assert result.exit_code == 0, result.output
+    assert f"It had no cold store: its bytes are expected in {elsewhere}." in result.output
+    assert f"Missing in {elsewhere}: 1 file of 1 model, 39.1 KiB: {tmp_path}/elsewhere/" in result.output

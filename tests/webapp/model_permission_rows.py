@@ -15,6 +15,10 @@ def model_rows() -> Iterator[Row]:
     yield Row("post", model + "<int:number>/approve/", MEMBERS, one + "1/approve/")
     yield Row("post", model + "<int:number>/stage/", MEMBERS, one + "1/stage/", {"stage": "staging"})
     yield Row("post", model + "<int:number>/evaluate/", MEMBERS, one + "1/evaluate/", {"suite": "{suite}"})
+    # Its target names no GPU type, which is an error message on the page for who may ask.
+    yield Row(
+        "post", model + "<int:number>/measure/", MEMBERS, one + "1/measure/", {"target": "{serving_target}"}
+    )
     yield Row("get", "models/suites/", SIGNED_IN)
     suite = '{{"name": "new", "team": "vision", "command": "e.py", "gpu_type": "cpu", "metrics": {{"f1": "higher"}}}}'
     yield Row("post", "models/suites/publish/", "L N F F F Y Y", body={"file": suite})

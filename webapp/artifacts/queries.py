@@ -148,7 +148,7 @@ def upload(upload_id: str) -> models.Upload | None:
     return models.Upload.objects.select_related("user").filter(id=upload_id).first()
 
 
-def referenced(manifest_ids: Iterable[str], besides: str) -> set[str]:
+def referenced(manifest_ids: Iterable[str], besides: str = "") -> set[str]:
     """Which of these manifests something refers to, apart from rows of the model `besides` ("app.Model")."""
     ids = list(manifest_ids)
     first, *others = (

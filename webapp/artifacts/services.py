@@ -265,6 +265,14 @@ def discard_files(manifest_id: str) -> bool:
     return True
 
 
+@transaction.atomic
+def forget(manifest_id: str) -> None:
+    """Deletes the row of a manifest whose files the platform does not keep and to which nothing refers any more."""
+    row = lock(manifest_id)
+    if not (row.source_url and queries.is_in_store(row.source_url)) and not queries.referenced([row.id]):
+        row.delete()
+
+
 def note_use(manifest_ids: Iterable[str]) -> None:
     """To the day, which is as much as whoever moves unused files needs."""
     now = now_ms()

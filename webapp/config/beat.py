@@ -14,6 +14,7 @@ TURNS: dict[str, tuple[str, int]] = {
     "coordinate-deployments": ("deployments.coordinate", 2),
     "coordinate-sweeps": ("sweeps.coordinate", 2),
     "coordinate-evaluations": ("evaluations.coordinate", 5),
+    "measure-exports": ("registry.measure_exports", 10),
     "coordinate-rollouts": ("rollouts.coordinate", 2),
     "coordinate-serving": ("serving.coordinate", 2),
     "coordinate-retraining": ("retraining.coordinate", 10),

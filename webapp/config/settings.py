@@ -167,6 +167,8 @@ METRIC_RETENTION_DAYS = integer("TRAINMASTER_METRIC_RETENTION_DAYS", 0, 0, 36_50
 LOG_RETENTION_DAYS = integer("TRAINMASTER_LOG_RETENTION_DAYS", 0, 0, 36_500)
 EVENT_RETENTION_DAYS = integer("TRAINMASTER_EVENT_RETENTION_DAYS", 0, 0, 36_500)
 BUNDLE_RETENTION_DAYS = integer("TRAINMASTER_BUNDLE_RETENTION_DAYS", 0, 0, 36_500)
+# Versions of followed datasets that are older and that nothing uses are forgotten; 0: never.
+FOLLOWED_VERSION_DAYS = integer("TRAINMASTER_FOLLOWED_VERSION_DAYS", 90, 0, 36_500)
 # Where models and datasets may be registered from in place; the platform's own credentials read them.
 SOURCE_PREFIXES = words("TRAINMASTER_SOURCE_PREFIXES", "")
 NETWORK_BYTES_PER_SECOND = integer(

@@ -53,5 +53,6 @@ def _look(newest: DatasetSnapshot) -> None:
     if newest.state == UNCHANGED:
         newest.delete()  # it has nothing, and its number is given again
     register_source(
-        actor, newest.team_id, newest.name, newest.source, newest.purpose, newest.projects, newest.paths
-    )
+        actor, newest.team_id, newest.name, newest.source, newest.purpose, newest.projects, newest.paths,
+        besides_deleted=True,
+    )  # fmt: skip

@@ -47,6 +47,7 @@ class DatasetSnapshot(models.Model):
     paths = models.JSONField(default=list, help_text="below the source, of these files; empty: of all")
     base = models.ForeignKey("self", models.SET_NULL, null=True, help_text="whose unchanged files it shares")
     manifest = models.ForeignKey("artifacts.Manifest", models.PROTECT, null=True)
+    etags = models.JSONField(default=list, help_text="of its files at the source, in the manifest's order")
     files_found = models.PositiveIntegerField(default=0)
     bytes_found = models.BigIntegerField(default=0)
     files_done = models.PositiveIntegerField(default=0)
@@ -71,15 +72,13 @@ class DatasetSnapshot(models.Model):
 
 
 class SourceFile(models.Model):
-    """A file of a snapshot that is registered in place, as its source had it."""
+    """A file of a registration that has not ended, as its source has it. A ready version has its manifest instead."""
 
     snapshot = models.ForeignKey(DatasetSnapshot, models.CASCADE, related_name="sources")
     path = models.TextField()
     size = models.BigIntegerField()
     etag = models.TextField(default="", help_text="or size and time of its last change, on a disk")
-    part = models.JSONField(
-        null=True, help_text="of the manifest, once it is hashed; null again when all is done"
-    )
+    part = models.JSONField(null=True, help_text="of the manifest, once it is hashed")
     done = models.BooleanField(default=False)
     taken_by = models.CharField(max_length=40, default="", help_text="node that hashes it")
     taken_until_ms = models.BigIntegerField(default=0, help_text="then anybody may hash it")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from platform_core.datasets import access
 from platform_core.datasets.access import Grant, Terms, Use
@@ -54,7 +54,7 @@ def reference_for(snapshot_id: str, use: Use) -> ArtifactReference:
 
 def manifests(snapshot_ids: Iterable[str]) -> dict[str, str]:
     """Version → its manifest, of those that have one."""
-    rows = DatasetSnapshot.objects.filter(id__in=set(snapshot_ids)).exclude(manifest=None)
+    rows = DatasetSnapshot.objects.filter(id__in=set(snapshot_ids), state=READY).exclude(manifest=None)
     return dict(rows.values_list("id", "manifest_id"))
 
 
@@ -99,8 +99,7 @@ def exists(team: str, name: str) -> bool:
 
 def versions(team: str, name: str) -> list[DatasetSnapshot]:
     """Newest first."""
-    rows = DatasetSnapshot.objects.filter(team=team, name=name).select_related("manifest", "created_by")
-    return list(rows.order_by("-version"))
+    return list(_with_size().filter(team=team, name=name).order_by("-version"))
 
 
 def version_times() -> dict[tuple[str, str], list[int]]:
@@ -110,6 +109,18 @@ def version_times() -> dict[tuple[str, str], list[int]]:
     for team, name, created_ms in rows:
         times.setdefault((team, name), []).append(created_ms)
     return times
+
+
+def superseded(before_ms: int) -> list[str]:
+    """Versions of followed datasets that were made in place before then, and have a later one that is ready."""
+    followed = Dataset.objects.filter(follow_minutes__gt=0, team=OuterRef("team"), name=OuterRef("name"))
+    later = DatasetSnapshot.objects.filter(
+        team=OuterRef("team"), name=OuterRef("name"), version__gt=OuterRef("version"), state=READY
+    )
+    rows = DatasetSnapshot.objects.filter(
+        Exists(followed), Exists(later), created_ms__lt=before_ms, state__in=(READY, DELETED)
+    )
+    return list(rows.exclude(source="").order_by("created_ms", "id").values_list("id", flat=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +148,7 @@ def promised() -> list[Freshness]:
 
 def snapshots(teams: Iterable[str] | None) -> list[DatasetSnapshot]:
     """Of these teams, and those that a grant in force lets them use; None is every team."""
-    rows = DatasetSnapshot.objects.select_related("manifest", "created_by").order_by("-created_ms")
+    rows = _with_size().order_by("-created_ms")
     return list(rows if teams is None else rows.filter(_visible(list(teams))))
 
 
@@ -158,8 +169,13 @@ def _in_force() -> Q:
 
 
 def snapshot(snapshot_id: str) -> DatasetSnapshot | None:
+    return _with_size().filter(id=snapshot_id).first()
+
+
+def _with_size() -> QuerySet[DatasetSnapshot]:
+    """Without the lists of files, which may have megabytes."""
     rows = DatasetSnapshot.objects.select_related("manifest", "created_by")
-    return rows.filter(id=snapshot_id).first()
+    return rows.defer("etags", "manifest__document", "manifest__etags")
 
 
 def seen_snapshot(actor: Actor, snapshot_id: str) -> DatasetSnapshot:
@@ -233,7 +249,7 @@ def requests(actor: Actor, team: str = "", name: str = "", limit: int = 200) -> 
 
 def files(row: DatasetSnapshot) -> list[dict[str, Any]]:
     """Path, size and SHA-256 of each, by path; of a version that is not ready none."""
-    return artifacts.file_list(row.manifest_id) if row.manifest_id else []
+    return artifacts.file_list(row.manifest_id) if row.manifest_id and row.state == READY else []
 
 
 def with_shard(row: DatasetSnapshot, path: str) -> list[DatasetSnapshot]:

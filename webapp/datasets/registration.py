@@ -29,6 +29,7 @@ from webapp.artifacts import services as artifacts
 from webapp.base.identity import now_ms
 from webapp.datasets import hints, sources
 from webapp.datasets.models import (
+    DELETED,
     FAILED,
     HASHING,
     LISTING,
@@ -111,7 +112,7 @@ def check_source(snapshot_id: str) -> None:
     """What has changed in the source of a version since it was registered; the version itself does not change."""
     snapshot = DatasetSnapshot.objects.get(id=snapshot_id)
     try:
-        before = {row.path: Mark(row.size, row.etag) for row in snapshot.sources.iterator()}
+        before = _marks(snapshot)
         found = sources.files(sources.check(snapshot.source), snapshot.paths)
         changes = compare(before, {file.path: Mark(file.size, file.etag) for file in found})
         result = {
@@ -159,16 +160,21 @@ def _share_unchanged(snapshot: DatasetSnapshot) -> None:
     base = snapshot.base
     if base is None or base.manifest_id is None:
         return
-    parts = parts_of(artifact_queries.manifest(base.manifest_id))
-    before = {row.path: (row.size, row.etag) for row in base.sources.iterator()}
+    parts, before = parts_of(artifact_queries.manifest(base.manifest_id)), _marks(base)
     same = [
         row
         for row in snapshot.sources.filter(done=False).exclude(etag="").iterator()
-        if before.get(row.path) == (row.size, row.etag) and row.path in parts
+        if before.get(row.path) == Mark(row.size, row.etag)
     ]
     for row in same:
         row.part, row.done = parts[row.path].as_document(), True
     SourceFile.objects.bulk_update(same, ["part", "done"], batch_size=ROWS_AT_ONCE)
+
+
+def _marks(snapshot: DatasetSnapshot) -> dict[str, Mark]:
+    """Of the files of a version that was registered in place, as its source had them."""
+    files = artifact_queries.file_list(snapshot.manifest_id or "")
+    return {file["path"]: Mark(file["size"], etag) for file, etag in zip(files, snapshot.etags, strict=True)}
 
 
 def _hash(snapshot: DatasetSnapshot) -> bool:
@@ -226,7 +232,9 @@ def _finish(snapshot: DatasetSnapshot) -> None:
     document = join("dataset", _parts(snapshot), _piece_size(snapshot))
     base = snapshot.base
     if base is not None and (base.manifest_id, base.purpose) == (document.id, snapshot.purpose):
-        _end(snapshot, UNCHANGED, f"Its files are those of version {base.version}; nothing is new.")
+        which = f"version {base.version}" + (", which was deleted" if base.state == DELETED else "")
+        snapshot.sources.all().delete()
+        _end(snapshot, UNCHANGED, f"Its files are those of {which}; nothing is new.")
         return
     pins = dict(snapshot.sources.values_list("path", "etag"))
     same_everywhere = sources.opened(snapshot.source).same_everywhere
@@ -234,9 +242,12 @@ def _finish(snapshot: DatasetSnapshot) -> None:
         snapshot.manifest = artifacts.register(
             document, snapshot.team_id, snapshot.source, pins if same_everywhere else {}
         )
-        snapshot.save(update_fields=["manifest"])
-        snapshot.sources.update(part=None)
+        snapshot.etags = [pins[entry.path] for entry in document.files]
+        snapshot.save(update_fields=["manifest", "etags"])
+        snapshot.sources.all().delete()
         _end(snapshot, READY)
+        for deleted in older_deleted(snapshot):
+            forget_files(deleted)
         where = f"in place at {shown(snapshot.source)}"
         events.record(
             "SnapshotRegistered", subject_of(snapshot), actor=f"user:{snapshot.created_by.username}",
@@ -244,6 +255,20 @@ def _finish(snapshot: DatasetSnapshot) -> None:
             cause=f"{snapshot.name} version {snapshot.version} for {snapshot.purpose}, "
             f"{snapshot.manifest.files} files, {where}",
         )  # fmt: skip
+
+
+def older_deleted(snapshot: DatasetSnapshot) -> QuerySet[DatasetSnapshot]:
+    """Deleted versions before this one whose list of files was kept, to know the same files again."""
+    same = DatasetSnapshot.objects.filter(team=snapshot.team_id, name=snapshot.name, state=DELETED)
+    return same.filter(version__lt=snapshot.version).exclude(manifest=None)
+
+
+def forget_files(row: DatasetSnapshot) -> None:
+    """Its list of files goes, and the manifest with it where nothing else refers to that."""
+    manifest_id, row.manifest_id, row.etags = row.manifest_id, None, []
+    row.save(update_fields=["manifest", "etags"])
+    if manifest_id is not None and row.source:
+        artifacts.forget(manifest_id)
 
 
 def _parts(snapshot: DatasetSnapshot) -> Iterator[FilePart]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 
 from platform_core.datasets.access import words
@@ -26,7 +27,7 @@ from webapp.datasets.hashing import set_helpers as set_hashers
 from webapp.datasets.hashing import wanted_on as hashing_on
 from webapp.datasets.hashing import worth_help as registrations_to_hash
 from webapp.datasets.models import DELETED, LISTING, READY, Dataset, DatasetSnapshot
-from webapp.datasets.registration import ask_for_check, resume, subject_of
+from webapp.datasets.registration import ask_for_check, forget_files, older_deleted, resume, subject_of
 from webapp.datasets.review import decide as review
 from webapp.datasets.review import set_aside
 from webapp.events import services as events
@@ -42,6 +43,7 @@ __all__ = [
     "delete_version",
     "describe",
     "exchange_hashes",
+    "forget_versions",
     "hashed_registrations",
     "hashing_on",
     "register_source",
@@ -93,10 +95,13 @@ def register_source(
     purpose: str,
     projects: Sequence[str] = (),
     paths: Sequence[str] = (),
+    *,
+    besides_deleted: bool = False,
 ) -> DatasetSnapshot:
     """The next version of a dataset from files that stay where they lie. They are listed and hashed in the background.
 
-    The same source again makes a version that shares the files that have not changed.
+    The same source again makes a version that shares the files that have not changed. `besides_deleted`: none where the
+    source is as in the version that was deleted last.
     """
     permissions.require(actor, "dataset.create", team)
     _check_purpose(purpose)
@@ -113,7 +118,10 @@ def register_source(
         snapshot = _next_version(actor, team, name, newest, purpose, projects)
         snapshot.state, snapshot.source, snapshot.paths = LISTING, source_url, sorted(set(paths))
         snapshot.base = (
-            DatasetSnapshot.objects.filter(team=team, name=name, source=source_url, state=READY)
+            DatasetSnapshot.objects.filter(
+                team=team, name=name, source=source_url, state__in=[READY, *([DELETED] * besides_deleted)]
+            )
+            .exclude(manifest=None)
             .order_by("-version")
             .first()
         )
@@ -188,13 +196,39 @@ def delete_version(actor: Actor, snapshot: DatasetSnapshot, readers: Callable[[s
         if reading := readers(row.id):
             names = plural(len(reading), "job") if len(reading) > SHOWN_READERS else ", ".join(reading)
             raise TrainmasterError("dataset_in_use", name=row.name, version=row.version, jobs=names)
-        row.state, row.manifest_id, row.error = DELETED, None, ""
-        row.save(update_fields=["state", "manifest", "error"])
+        row.state, row.error = DELETED, ""
+        row.save(update_fields=["state", "error"])
         row.sources.all().delete()
+        if not row.source or _has_later(row):
+            forget_files(row)
+        else:  # kept until the next version, so that whoever follows the source does not bring these files again
+            for older in older_deleted(row):
+                forget_files(older)
         events.record(
             "SnapshotDeleted", subject_of(row), actor=actor.name, team=row.team_id,
             cause=f"{row.name} version {row.version}",
         )  # fmt: skip
+
+
+@transaction.atomic
+def forget_versions(snapshot_ids: Sequence[str]) -> int:
+    """Of followed datasets, versions that nobody uses. Nothing of them is left but the event."""
+    rows = DatasetSnapshot.objects.select_for_update().filter(id__in=list(snapshot_ids))
+    for row in rows:
+        forget_files(row)
+        events.record(
+            "SnapshotDeleted", subject_of(row), actor="system", team=row.team_id,
+            cause=f"{row.name} version {row.version}, which nothing used for "
+            f"{plural(settings.FOLLOWED_VERSION_DAYS, 'day')}",
+        )  # fmt: skip
+        row.delete()
+    return len(rows)
+
+
+def _has_later(row: DatasetSnapshot) -> bool:
+    """Whether a later version of the same source is ready."""
+    same = DatasetSnapshot.objects.filter(team=row.team_id, name=row.name, source=row.source, state=READY)
+    return same.filter(version__gt=row.version).exists()
 
 
 def _terms(row: DatasetSnapshot) -> str:

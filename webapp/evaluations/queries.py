@@ -37,6 +37,12 @@ def newest(team: str, name: str) -> Suite | None:
     return rows.order_by("-version").first()
 
 
+def datasets_of_suites() -> set[str]:
+    """The dataset versions that suites of any version evaluate on."""
+    rows = Suite.objects.exclude(spec__job__dataset=None).values_list("spec__job__dataset", flat=True)
+    return set(rows)
+
+
 def runs_of(version: ModelVersion) -> list[EvaluationRun]:
     """Newest first."""
     return list(_runs().filter(version=version.pk).order_by("-asked_ms", "-pk"))

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
 
-MANIFEST, DATABASE, STORE = "manifest.json", "database.dump", "store"
+MANIFEST, DATABASE, STORE, COLD_STORE = "manifest.json", "database.dump", "store", "cold-store"
 BLOCK = 1 << 20
 UNFINISHED = ".unfinished"  # of files that the store is just writing; they have no name yet
 
@@ -29,6 +29,8 @@ class Manifest:
     created: str  # ISO 8601, UTC
     store_url: str
     with_store: bool
+    cold_store_url: str = ""  # empty: there was none
+    with_cold_store: bool = False
     files: dict[str, tuple[int, str]] = field(default_factory=dict)  # name → size and SHA-256
 
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,17 +45,27 @@ def clear(url: str) -> None:
 def move_addresses(url: str, before: str, after: str) -> None:
     """Rows that name files below the store `before` name them below `after`."""
     query = (
-        "SELECT table_name FROM information_schema.columns "
-        "WHERE table_schema = 'public' AND column_name = 'source_url'"
+        "SELECT table_name, column_name FROM information_schema.columns "
+        "WHERE table_schema = 'public' AND column_name IN ('source_url', 'moved_from')"
     )
     update = sql.SQL(
-        "UPDATE {} SET source_url = %s || substr(source_url, %s) WHERE starts_with(source_url, %s)"
+        "UPDATE {table} SET {column} = %s || substr({column}, %s) WHERE starts_with({column}, %s)"
     )
     with _connected(url) as connection:
-        for (table,) in connection.execute(query).fetchall():
+        for table, column in connection.execute(query).fetchall():
             start = len(before.rstrip("/")) + 1
             prefix = before.rstrip("/") + "/"
-            connection.execute(update.format(sql.Identifier(str(table))), [after.rstrip("/"), start, prefix])
+            names = {"table": sql.Identifier(str(table)), "column": sql.Identifier(str(column))}
+            connection.execute(update.format(**names), [after.rstrip("/"), start, prefix])
+
+
+def listed(url: str, store_url: str) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
+    """Kind, address and files of each manifest whose files shall lie below this store."""
+    query = (
+        "SELECT kind, source_url, document->'files' FROM artifacts_manifest WHERE starts_with(source_url, %s)"
+    )
+    with _connected(url) as connection, connection.cursor("listed") as cursor:
+        yield from cursor.execute(query, [store_url.rstrip("/") + "/"])
 
 
 def _connected(url: str) -> psycopg.Connection[tuple[Any, ...]]:

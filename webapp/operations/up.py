@@ -36,6 +36,7 @@ class Options:
     store_url: str
     tls: bool
     quiet: bool
+    cold_store_url: str = ""
 
 
 @click.command()
@@ -69,6 +70,10 @@ class Options:
 @click.option(
     "--store-url", envvar="TRAINMASTER_STORE_URL", default="",
     help="Store all files here, such as s3://BUCKET/PREFIX, not in DIR/store.  [env: TRAINMASTER_STORE_URL]",
+)  # fmt: skip
+@click.option(
+    "--cold-store-url", envvar="TRAINMASTER_COLD_STORE_URL", default="",
+    help="Move here what nobody has used for long.  [env: TRAINMASTER_COLD_STORE_URL]",
 )  # fmt: skip
 @click.option(
     "--tls", is_flag=True, help="Use TLS between agents and gateway, with certificates made in DIR."
@@ -153,6 +158,7 @@ def shared_environment(
         "TRAINMASTER_ROUTER_URL": f"http://127.0.0.1:{ports.router}",
         "TRAINMASTER_ROUTER_GRPC_LISTEN": f"127.0.0.1:{ports.router_grpc}",
         "TRAINMASTER_STORE_URL": options.store_url or folder.store.absolute().as_uri(),
+        "TRAINMASTER_COLD_STORE_URL": options.cold_store_url,
         "TRAINMASTER_STATIC_ROOT": str(folder.path / "static"),
         "TRAINMASTER_GATEWAY_LISTEN": f"127.0.0.1:{ports.gateway}",
     }

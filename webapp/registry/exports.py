@@ -20,8 +20,8 @@ from webapp.accounts.permissions import Actor
 from webapp.base.identity import now_ms
 from webapp.events import services as events
 from webapp.jobs import queries as jobs
-from webapp.registry import files, hints, queries
-from webapp.registry.models import Model, ModelVersion, ServingTarget
+from webapp.registry import files, hints, measuring, queries
+from webapp.registry.models import ExportMeasurement, Model, ModelVersion, ServingTarget
 
 MOST_TARGETS = 50  # of a team
 SHOWN_USES = 5  # named in a sentence
@@ -34,6 +34,7 @@ class Verdict:
     target: Target
     export: Export | None
     reasons: tuple[str, ...]
+    measurement: ExportMeasurement | None = None  # on the slots that the target names
 
 
 def targets(teams: Iterable[str] | None) -> QuerySet[ServingTarget]:
@@ -103,17 +104,28 @@ def read_again(actor: Actor, version: ModelVersion) -> None:
 
 
 def read_report(version_id: str) -> None:
-    """Keeps with the version what its `export.json` says of files that are as it says. Safe to run again."""
-    version = ModelVersion.objects.select_related("model", "manifest").get(id=version_id)
+    """Keeps with the version what its `export.json` says of files that are as it says, and has them measured for the
+    targets that name a GPU type. Safe to run again."""
+    version = ModelVersion.objects.select_related("model", "manifest", "created_by").get(id=version_id)
     kept: dict[str, Any] = {"at_ms": now_ms(), "problem": "", "report": None}
     try:
         kept["report"] = export_report.as_mapping(_checked(version))
     except TrainmasterError as error:
         kept["problem"] = error.sentence
     ModelVersion.objects.filter(id=version_id).update(exports=kept)
+    version.exports = kept
     name, team = version.model.name, version.model.team_id
     events.record("ExportsRead", f"export:{version_id}", actor="system", team=team, cause=f"{name} v{version.version}",
                   data={"problem": kept["problem"]}, notify=(f"models:{team}",))  # fmt: skip
+    measuring.ask_for_all(version, map(target_of, targets([team])))
+
+
+def measure(actor: Actor, version: ModelVersion, name: str) -> ExportMeasurement:
+    """Has a job measure the exports on the slots of this serving target. Raises not_found and what `ask` raises."""
+    row = targets([version.model.team_id]).filter(name=name).first()
+    if row is None:
+        raise TrainmasterError("not_found", what=f"serving target {name} in team {version.model.team_id}")
+    return measuring.ask(actor, version, target_of(row))
 
 
 def report_of(version: ModelVersion) -> Report | None:
@@ -126,7 +138,13 @@ def verdict(version: ModelVersion, target: Target) -> Verdict:
     if problem := version.exports.get("problem"):
         return Verdict(target, None, (f"its report cannot be read: {problem}",))
     report = report_of(version)
-    return Verdict(target, *best(target, report.exports if report else ()))
+    if report is None or not target.gpu_type:
+        return Verdict(target, *best(target, report.exports if report else ()))
+    measurement = measuring.newest(version, target)
+    measured, why = measuring.result_of(measurement, target)
+    if measured is None:
+        return Verdict(target, None, (why,), measurement)
+    return Verdict(target, *best(target, measured.exports), measurement)
 
 
 def verdicts(version: ModelVersion, rows: Iterable[ServingTarget]) -> list[Verdict]:

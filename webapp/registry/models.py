@@ -1,6 +1,8 @@
 from django.db import models
 from django.db.models import Q
 
+from platform_core.evaluations.states import SETTLED, EvaluationState
+
 STATES = ("registering", "ready", "failed", "external")
 STAGES = ("none", "staging", "production", "archived")
 
@@ -91,6 +93,39 @@ class ServingTarget(models.Model):
 
     def __str__(self) -> str:
         return f"{self.team_id}/{self.name}"
+
+
+class ExportMeasurement(models.Model):
+    """The exports of a version as a job measured them on the slots of a serving target; the newest one counts."""
+
+    version = models.ForeignKey(ModelVersion, models.CASCADE, related_name="measurements")
+    target = models.CharField(max_length=60, help_text="name of the serving target of the team")
+    gpu_type = models.CharField(max_length=60, help_text="of the slots where its job runs")
+    number = models.PositiveIntegerField(help_text="of this version and target: 2 is the first repetition")
+    state = models.CharField(
+        max_length=8, choices=[(state.value, state.value) for state in EvaluationState],
+        default=EvaluationState.WAITING,
+    )  # fmt: skip
+    reason = models.TextField(blank=True, help_text="why it failed, or is not submitted yet")
+    job = models.ForeignKey("jobs.Job", models.SET_NULL, null=True, related_name="+")
+    report = models.JSONField(null=True, help_text="as of export.json, but measured by the job")
+    asked_by = models.ForeignKey(
+        "accounts.User", models.PROTECT, help_text="its job is submitted as this person"
+    )
+    asked_ms = models.BigIntegerField()
+    ended_ms = models.BigIntegerField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["version", "target", "number"], name="one_export_measurement_a_number"
+            ),
+            models.UniqueConstraint(
+                fields=["version", "target"], name="one_export_measurement_at_a_time",
+                condition=~models.Q(state__in=sorted(SETTLED)),
+            ),
+        ]  # fmt: skip
+        indexes = [models.Index(fields=["state"], name="export_measurements_by_state")]
 
 
 class ModelAlias(models.Model):

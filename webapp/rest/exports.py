@@ -12,8 +12,9 @@ from platform_core.registry import export_report
 from webapp.accounts.queries import actor_of
 from webapp.registry import exports, queries
 from webapp.registry.exports import Verdict
-from webapp.registry.models import ModelVersion, ServingTarget
-from webapp.rest.enums import ExportDtype, ExportFormat
+from webapp.registry.models import ExportMeasurement, ModelVersion, ServingTarget
+from webapp.rest.bodies import sent
+from webapp.rest.enums import EvaluationState, ExportDtype, ExportFormat
 from webapp.rest.openapi import listed
 
 
@@ -29,6 +30,10 @@ class ServingConstraints(serializers.Serializer[Any]):
     max_opset = serializers.IntegerField(required=False, help_text="Of ONNX.")
     dtype = serializers.ChoiceField(choices=ExportDtype, required=False)
     formats = serializers.ListField(child=serializers.ChoiceField(choices=ExportFormat), required=False)
+    gpu_type = serializers.CharField(
+        required=False,
+        help_text="Of the slots that serve: exports are measured there by a job of the platform.",
+    )
 
 
 class ServingTargetOut(serializers.Serializer[Any]):
@@ -66,11 +71,21 @@ class ExportToleranceOut(serializers.Serializer[Any]):
 
 class ExportReportOut(serializers.Serializer[Any]):
     samples = serializers.IntegerField()
-    device = serializers.CharField(
-        help_text="On which the exporting process measured; nothing is measured again."
-    )
+    device = serializers.CharField(help_text="On which it was measured.")
     tolerance = ExportToleranceOut()
     exports = ExportOut(many=True)
+
+
+class ExportMeasurementOut(serializers.ModelSerializer[ExportMeasurement]):
+    """By a job on a slot of the target."""
+
+    job = serializers.CharField(source="job_id", allow_null=True)
+    state = serializers.ChoiceField(choices=EvaluationState)
+    report = ExportReportOut(allow_null=True)
+
+    class Meta:
+        model = ExportMeasurement
+        fields = ("gpu_type", "number", "state", "reason", "job", "report", "asked_ms", "ended_ms")
 
 
 class TargetVerdictOut(serializers.Serializer[Any]):
@@ -80,10 +95,21 @@ class TargetVerdictOut(serializers.Serializer[Any]):
         source="export.format", default=None, allow_null=True, help_text="The fastest that passes."
     )
     reasons = serializers.ListField(child=serializers.CharField())
+    measurement = ExportMeasurementOut(
+        allow_null=True, help_text="null: the target names no GPU type, or nothing was measured there."
+    )
 
     @extend_schema_field(serializers.BooleanField())
     def get_passed(self, row: Verdict) -> bool:
         return row.export is not None
+
+
+class ExportsToMeasure(serializers.Serializer[Any]):
+    target = serializers.CharField(
+        required=False,
+        max_length=60,
+        help_text="Serving target on whose slots a job measures the exports anew.",
+    )
 
 
 class VersionExportsOut(serializers.Serializer[Any]):
@@ -123,11 +149,14 @@ class Exports(APIView):
         """Read what was measured of the exports of a version, and which serving targets they serve."""
         return Response(_exports(_version(request, team, name, number)))
 
-    @extend_schema(request=None, responses={202: VersionExportsOut})
+    @extend_schema(request=ExportsToMeasure, responses={202: VersionExportsOut})
     def post(self, request: Request, team: str, name: str, number: int) -> Response:
-        """Read the export.json of a version again, in the background; without one nothing is done."""
+        """Read the export.json of a version again, or measure its exports for one target, in the background."""
         version = _version(request, team, name, number)
-        exports.read_again(actor_of(request), version)
+        if target := sent(ExportsToMeasure, request).get("target"):
+            exports.measure(actor_of(request), version, target)
+        else:
+            exports.read_again(actor_of(request), version)
         return Response(_exports(version), status=202)
 
 

@@ -1,4 +1,5 @@
-"""What is deleted for its age: logs, events, metric points and runs in the bin; and what would go next."""
+"""What is deleted for its age: logs, events, metric points, runs in the bin and unused versions of datasets; and what
+would go next."""
 
 from __future__ import annotations
 
@@ -6,14 +7,22 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from platform_core.lineage.graph import Kind
 from platform_core.units import DAY_MS
 from webapp.base.identity import now_ms
+from webapp.datasets import queries as datasets
+from webapp.datasets import services as dataset_services
+from webapp.evaluations import queries as evaluations
 from webapp.events import queries as event_queries
 from webapp.events import services as events
 from webapp.experiments import queries as runs
 from webapp.jobs import logs
+from webapp.jobs import queries as jobs
 from webapp.jobs import services as job_services
 from webapp.metrics import queries as metrics
+from webapp.recalls import queries as recalls
+
+AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +44,30 @@ def policies() -> list[Policy]:
                metrics.silent_since(_before(settings.METRIC_RETENTION_DAYS))),
         Policy("deleted runs with their files", "TRAINMASTER_RUN_RETENTION_DAYS", settings.RUN_RETENTION_DAYS,
                runs.deleted_before(now_ms() - settings.RUN_RETENTION_DAYS * DAY_MS)),
+        Policy("unused versions of followed datasets", "TRAINMASTER_FOLLOWED_VERSION_DAYS",
+               settings.FOLLOWED_VERSION_DAYS, len(_unused_versions())),
     ]  # fmt: skip
 
 
 def retain() -> None:
-    """One turn. Both go on with what is left at the next one."""
+    """One turn. Each goes on with what is left at the next one."""
     if settings.LOG_RETENTION_DAYS:
         job_services.delete_logs(_before(settings.LOG_RETENTION_DAYS))
     if settings.EVENT_RETENTION_DAYS:
         events.delete_before(_before(settings.EVENT_RETENTION_DAYS))
+    dataset_services.forget_versions(_unused_versions()[:AT_ONCE])
+
+
+def _unused_versions() -> list[str]:
+    """Of followed datasets those that no job, run or suite names, and nobody has recalled."""
+    versions = datasets.superseded(_before(settings.FOLLOWED_VERSION_DAYS))
+    used = {
+        *jobs.counts_by_dataset(versions),
+        *(version for _, version in runs.using_datasets(versions)),
+        *evaluations.datasets_of_suites(),
+        *recalls.whys(Kind.DATASET, versions),
+    }
+    return [version for version in versions if version not in used]
 
 
 def _before(days: int) -> int:

@@ -43,12 +43,13 @@ def list_(as_json: bool) -> None:
 @click.option("--max-difference", type=float, default=0, help="The largest absolute one from the original.")
 @click.option("--max-opset", type=int, default=0, help="Of ONNX.")
 @click.option("--dtype", type=click.Choice(DTYPES), help="In which it computes.")
+@click.option("--gpu-type", default="", help="Of the slots that serve: a job measures exports there.")
 @click.option(
     "--format", "formats", type=click.Choice(FORMATS), multiple=True, help="That it loads; repeatable."
 )
 def set_(
     target: str, max_latency_ms: float, max_memory: str, max_difference: float, max_opset: int,
-    dtype: str | None, formats: tuple[str, ...],
+    dtype: str | None, gpu_type: str, formats: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Set what TARGET, TEAM/NAME, asks of exports; what is not given it does not ask."""
     try:
@@ -57,7 +58,7 @@ def set_(
         raise click.UsageError(f"--max-memory: {error}") from error
     fields = {
         "max_latency_ms": max_latency_ms, "max_memory_bytes": memory, "max_difference": max_difference,
-        "max_opset": max_opset, "dtype": dtype or "", "formats": list(formats),
+        "max_opset": max_opset, "dtype": dtype or "", "formats": list(formats), "gpu_type": gpu_type,
     }  # fmt: skip
     body = {name: value for name, value in fields.items() if value}
     with connect() as client:
@@ -100,6 +101,21 @@ def check(version: str, again: bool, as_json: bool) -> None:
         )
         for reason in verdict["reasons"]:
             click.echo(f"  {reason}")
+        if measured := verdict.get("measurement"):  # an older platform measures nothing
+            about = measured["reason"] or (measured["report"] or {}).get("device", "")
+            click.echo(f"  measured on {measured['gpu_type']}: {measured['state']} {about}".rstrip())
+
+
+@targets.command(
+    "measure",
+    help=f"Measure the exports of a version on a slot of TARGET, as a job of the platform.\n\n    {VERSION_HELP}",
+)
+@click.argument("version")
+@click.argument("target")
+def measure(version: str, target: str) -> None:
+    with connect() as client:
+        client.call("POST", f"{version_path(client, version)}/exports", json={"target": target})
+    click.echo(f"It is being measured; see: trainmaster targets check {version}")
 
 
 def row_of(export: Any) -> tuple[Any, ...]:

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +19,7 @@ import numpy as np
 
 from platform_core.registry.exports import Format
 from platform_core.serving.runtimes import RuntimeName
+from trainmaster.environment import launcher_environment
 from trainmaster.serving.loading import load
 
 Predict = Callable[[Any], Any]  # rows → outputs
@@ -25,6 +29,8 @@ _RUNTIMES = {
     Format.ONNX: RuntimeName.ONNX,
 }
 WARM_UP = 5
+MODULE = "trainmaster.model_export.probe"
+MOST_SECONDS = 1800  # that loading and measuring one export may take
 
 
 def outputs(predict: Predict, rows: Any) -> Any:
@@ -41,6 +47,37 @@ def latencies_ms(predict: Predict, rows: Any, repeats: int) -> list[float]:
         predict(row)
         measured.append((time.perf_counter() - begun) * 1000)
     return measured[WARM_UP:]
+
+
+def run(rows: Any, path: Path, format: str, repeats: int) -> tuple[Any, list[float], int]:
+    """Outputs, latencies and memory of this file in a process of its own. Raises RuntimeError with its last words."""
+    with tempfile.TemporaryDirectory() as place:
+        given, answer = Path(place) / "rows.npy", Path(place) / "answer.npz"
+        np.save(given, rows)
+        files = [str(path), str(given), str(answer)]
+        command = [sys.executable, "-m", MODULE, format, *files, str(repeats)]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=MOST_SECONDS, check=False,
+                env=launcher_environment() | {"PYTHONPATH": ":".join(filter(None, sys.path))},
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            raise RuntimeError(f"it took more than {MOST_SECONDS} s") from error
+        if done.returncode:
+            raise RuntimeError((done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1])
+        found = np.load(answer)
+        return found["outputs"], found["latencies_ms"].tolist(), int(found["memory_bytes"])
+
+
+def device() -> str:
+    """Where a runtime of this machine computes."""
+    try:
+        import torch
+    except ImportError:
+        return f"cpu, {os.cpu_count()} cores"
+    if torch.cuda.is_available():
+        return str(torch.cuda.get_device_name())
+    return f"cpu, {torch.get_num_threads()} threads"
 
 
 def main(format: str, file: Path, rows_file: Path, answer: Path, repeats: int) -> None:

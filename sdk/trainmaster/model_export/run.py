@@ -6,9 +6,6 @@ import copy
 import hashlib
 import json
 import re
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +17,7 @@ import torch
 from platform_core.errors import TrainmasterError
 from platform_core.registry import export_report
 from platform_core.registry.differences import compare
-from platform_core.registry.export_report import FILE, Report
+from platform_core.registry.export_report import FILE, SAMPLES, Report
 from platform_core.registry.exports import (
     TOLERANCES,
     Dtype,
@@ -31,12 +28,14 @@ from platform_core.registry.exports import (
     percentile,
     refusals,
 )
-from trainmaster.environment import launcher_environment
 from trainmaster.model_export import formats as writers
 from trainmaster.model_export import probe, safetensors_file
 
 REPEATS = 100
-MOST_SECONDS = 1800  # that loading and measuring one export may take
+MOST_SAMPLES, MOST_SAMPLE_BYTES = (
+    32,
+    16 << 20,
+)  # kept beside the exports, to measure them where they are served
 _BLOCK = 8 << 20
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -81,13 +80,15 @@ def export_model(
         for format in chosen
     ]
     digests = {one.file: _digest(place / one.file) for one in exports if (place / one.file).is_file()}
-    report = Report(tuple(exports), digests, len(rows), _device(), allowed)
+    report = Report(tuple(exports), digests, len(rows), probe.device(), allowed)
     reasons = {one.format: list(refusals(target, one)) for one in exports}
     document = export_report.as_mapping(
         report, input=_signature(rows), output=_signature(_run(original, rows)), repeats=repeats,
         target={"name": target.name, **export_report.constraints(target)}, refused=reasons,
     )  # fmt: skip
     (place / FILE).write_text(json.dumps(document, indent=2) + "\n")
+    few = rows[: _as_many_as_fit(rows)]
+    np.savez(place / SAMPLES, rows=few, outputs=probe.outputs(lambda some: _run(original, some), few))
     return report
 
 
@@ -121,14 +122,17 @@ def check(
         if export.format == Format.SAFETENSORS:
             found, latencies, memory = _weights(original, rows, folder / export.file, export.dtype, repeats)
         else:
-            found, latencies, memory = _probed(rows, folder / export.file, export.format, repeats)
+            found, latencies, memory = probe.run(rows, folder / export.file, export.format, repeats)
         difference = compare(expected.astype(np.float64), found.astype(np.float64), tolerance)
     except (ValueError, RuntimeError, KeyError, OSError) as error:
         return replace(export, problem=f"it cannot be run: {_first_line(error)}")
     return replace(
-        export, difference=difference, p50_ms=percentile(latencies, 0.5), p95_ms=percentile(latencies, 0.95),
+        export,
+        difference=difference,
         memory_bytes=memory,
-    )  # fmt: skip
+        p50_ms=percentile(latencies, 0.5),
+        p95_ms=percentile(latencies, 0.95),
+    )
 
 
 def _weights(
@@ -144,23 +148,8 @@ def _weights(
     return found, probe.latencies_ms(lambda some: _run(loaded, some), rows, repeats), None
 
 
-def _probed(rows: Any, path: Path, format: str, repeats: int) -> tuple[Any, list[float], int]:
-    with tempfile.TemporaryDirectory() as place:
-        given, answer = Path(place) / "rows.npy", Path(place) / "answer.npz"
-        np.save(given, rows)
-        files = [str(path), str(given), str(answer)]
-        command = [sys.executable, "-m", probe.__name__, format, *files, str(repeats)]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=MOST_SECONDS, check=False,
-                env=launcher_environment() | {"PYTHONPATH": ":".join(filter(None, sys.path))},
-            )  # fmt: skip
-        except subprocess.TimeoutExpired as error:
-            raise RuntimeError(f"it took more than {MOST_SECONDS} s") from error
-        if done.returncode:
-            raise RuntimeError((done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1])
-        found = np.load(answer)
-        return found["outputs"], found["latencies_ms"].tolist(), int(found["memory_bytes"])
+def _as_many_as_fit(rows: Any) -> int:
+    return max(1, min(MOST_SAMPLES, MOST_SAMPLE_BYTES // max(1, int(rows[0].nbytes))))
 
 
 def _run(module: torch.nn.Module, rows: Any) -> Any:
@@ -196,12 +185,6 @@ def _one_of(value: str, known: Any, what: str) -> str:
 
 def _signature(rows: Any) -> dict[str, Any]:
     return {"dtype": str(rows.dtype), "shape": [None, *rows.shape[1:]]}
-
-
-def _device() -> str:
-    if torch.cuda.is_available():
-        return str(torch.cuda.get_device_name())
-    return f"cpu, {torch.get_num_threads()} threads"
 
 
 def _digest(path: Path) -> str:

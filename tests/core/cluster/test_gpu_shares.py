@@ -2,7 +2,7 @@
 
 import pytest
 
-from platform_core.cluster.gpu_shares import OWN_BYTES, allocator_share, shared_type, shares_of
+from platform_core.cluster.gpu_shares import OWN_BYTES, allocator_share, larger, shared_type, shares_of
 from platform_core.jobs.reader import SpecError
 from platform_core.jobs.spec import parse as parse_job
 from platform_core.serving.spec import parse as parse_endpoint
@@ -50,5 +50,20 @@ def test_a_job_that_cannot_keep_to_a_share_is_refused(
 def test_a_replica_takes_one_share() -> None:
     parse_job({**JOB, "gpu_type": "h100-80gb-1of4", "num_gpus": 1, "kind": "service"})
     assert parse_endpoint({**ENDPOINT, "gpu_type": "h100-80gb-1of4"}).gpus == 1
-    with pytest.raises(SpecError, match="a share of a GPU"):
+    with pytest.raises(SpecError, match="a replica has one; for more memory ask for one of h100-80gb-1of2"):
         parse_endpoint({**ENDPOINT, "gpu_type": "h100-80gb-1of4", "gpus": 2})
+
+
+@pytest.mark.parametrize(
+    ("kind", "slots", "enough"),
+    [
+        ("h100-1of8", 2, "h100-1of4"),
+        ("h100-1of8", 3, "h100-1of2"),  # thirds are no part of it: the next larger one
+        ("h100-1of4", 4, "h100"),
+        ("h100-1of4", 9, "h100"),
+        ("h100", 2, "h100"),
+    ],
+)
+def test_a_larger_share_has_at_least_as_much(kind: str, slots: int, enough: str) -> None:
+    assert larger(kind, slots) == enough
+    assert 1 / shares_of(enough) >= min(1, slots / shares_of(kind))

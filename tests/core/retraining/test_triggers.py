@@ -44,7 +44,7 @@ def after(
 def test_drift_that_lasts_begins_a_cycle_with_what_drifted() -> None:
     assert after(policy(), [(0, DRIFTED), (9, DRIFTED)]) == Hold()
     assert after(policy(), [(0, DRIFTED), (5, DRIFTED), (10, DRIFTED)]) == Begin(
-        Trigger.DRIFT, "input.age, output drifted for 10 min"
+        Trigger.DRIFT, "features input.age, output drifted for 10 min"
     )
 
 
@@ -98,7 +98,7 @@ def test_every_limit_is_said_with_its_numbers() -> None:
             "there is no newer version of its dataset",
         ),
         Trigger.DRIFT,
-        "input.age, output drifted for 11 min",
+        "features input.age, output drifted for 11 min",
     )
 
 

@@ -44,6 +44,7 @@ def test_a_model_is_exported_for_a_target_and_registered(
     assert document["refused"] == {"safetensors": []}
     platform.answer("POST uploads", {"id": "up-1", "kind": "model", "team": "vision", "name": "net"}, 201)
     platform.answer("PUT uploads/up-1/files/export.json", {})
+    platform.answer("PUT uploads/up-1/files/export-samples.npz", {})
     platform.answer("PUT uploads/up-1/files/model.safetensors", {})
     platform.answer("POST uploads/up-1/complete", {"manifest": "man-1"})
     version = {"id": "mv-1", "model": "vision/net", "version": 1, "state": "ready", "source": "man-1"}
@@ -64,7 +65,18 @@ def test_targets_are_listed_set_and_checked(trainmaster: Trainmaster, platform: 
     }  # fmt: skip
     verdicts = [
         {"target": "edge", "passed": True, "format": "torchscript", "reasons": []},
-        {"target": "phone", "passed": False, "format": None, "reasons": ["torchscript: too slow"]},
+        {
+            "target": "phone",
+            "passed": False,
+            "format": None,
+            "reasons": ["torchscript: too slow"],
+            "measurement": {
+                "gpu_type": "l4",
+                "state": "done",
+                "reason": "",
+                "report": {"device": "NVIDIA L4"},
+            },
+        },
     ]
     found = {"problem": "", "report": {"exports": [export]}, "targets": verdicts}
     platform.answer("GET models/vision/net/versions/1/exports", found)
@@ -74,6 +86,7 @@ def test_targets_are_listed_set_and_checked(trainmaster: Trainmaster, platform: 
     [asked] = platform.requests("PUT", "serving-targets")
     assert asked.json == {"max_memory_bytes": 2 << 30}
     told = trainmaster("targets", "check", "vision/net:1").stdout
+    assert "  measured on l4: done NVIDIA L4" in told
     assert "300 MiB" in told
     assert "edge: served by torchscript\nphone: not served\n  torchscript: too slow" in told
     assert trainmaster("targets", "delete", "vision/edge").stdout == "vision/edge is deleted.\n"

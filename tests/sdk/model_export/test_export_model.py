@@ -15,6 +15,7 @@ from platform_core.registry import export_report
 from platform_core.registry.exports import TOLERANCES, Dtype, Export, Format, Target, is_same, refusals
 from platform_core.serving.runtimes import RuntimeName
 from trainmaster.model_export import safetensors_file
+from trainmaster.model_export.measure import BY_CLASS, measure
 from trainmaster.model_export.run import check, export_model, write
 from trainmaster.serving.loading import load
 
@@ -202,3 +203,19 @@ def test_reports_of_a_fixed_machine_are_those_of_its_exports(mlp: Mlp, tmp_path:
     report = export_model(mlp, torch.from_numpy(ROWS[:1]), tmp_path, formats=["torchscript"], repeats=3)
     assert report.samples == 1
     assert replace(report, exports=()).tolerance == TOLERANCES["float32"]
+
+
+def test_exports_are_measured_again_where_they_are_served(mlp: Mlp, tmp_path: Path) -> None:
+    made = export_model(mlp, ROWS, tmp_path / "exports", formats=["safetensors", "torchscript"], repeats=1)
+    weights, program = measure(tmp_path, repeats=5).exports
+    assert (weights.problem, weights.p95_ms) == (BY_CLASS, None)
+    assert is_same(program)
+    assert program.p95_ms is not None
+    assert program.memory_bytes is not None
+    assert made.digests["model.ts"] == measure(tmp_path, repeats=1).digests["model.ts"]
+    (tmp_path / "exports" / "model.ts").write_bytes(b"another program")
+    broken = by_format(measure(tmp_path, repeats=1).exports)["torchscript"]
+    assert broken.problem.startswith("it cannot be run here: ")
+    (tmp_path / "exports" / export_report.SAMPLES).unlink()
+    with pytest.raises(TrainmasterError, match="export the model again"):
+        measure(tmp_path)

@@ -17,8 +17,8 @@ from tests.webapp.world import _manifest
 from trainmaster.store import open_store
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
-from webapp.datasets import following, queries, registration, services
-from webapp.datasets.models import Dataset, DatasetSnapshot, SourceFile
+from webapp.datasets import queries, registration, services
+from webapp.datasets.models import DatasetSnapshot, SourceFile
 from webapp.nodes.models import Node
 from webapp.rpc.wanted import wanted_states
 
@@ -48,7 +48,8 @@ def test_files_stay_where_they_lie_and_make_a_manifest(cast: Cast, prefix: Path)
     assert manifest.kind == "dataset"
     assert [entry.path for entry in manifest.files][:1] == ["cats/00.bin"]
     assert artifacts.reference(manifest.id).source_url == prefix.as_uri()
-    assert not row.sources.exclude(part=None).exists()
+    assert not row.sources.exists()
+    assert len(row.etags) == 41
 
 
 @pytest.mark.parametrize("kind", ["s3", "gs"])
@@ -227,79 +228,3 @@ def test_a_streamed_dataset_is_not_delivered_before_the_start(
     assert launch.stream_dataset
     assert launch.delivery is None
     assert launch.dataset == artifacts.reference(str(row.manifest_id))
-
-
-def test_a_source_that_grows_is_followed(cast: Cast, prefix: Path) -> None:
-    owner = actor_of(cast.owner)
-    first = run(register(cast, prefix.as_uri()))
-    assert following.follow_all() == 0
-    with pytest.raises(TrainmasterError, match="it must be 0 or 5 to 10080"):
-        services.describe(owner, "vision", first.name, follow_minutes=1)
-    services.describe(owner, "vision", first.name, follow_minutes=60)
-
-    (prefix / "later.bin").write_bytes(b"later")
-    assert following.follow_all() == 1
-    assert following.follow_all() == 0  # an hour has not passed
-    second = run(DatasetSnapshot.objects.get(name=first.name, version=2))
-    assert (second.state, second.manifest.files - first.manifest.files) == ("ready", 1)  # type: ignore[union-attr]
-
-    for _ in range(2):  # nothing has come
-        Dataset.objects.update(followed_ms=1)
-        assert following.follow_all() == 1
-        assert run(DatasetSnapshot.objects.latest("version")).state == "unchanged"
-    assert list(DatasetSnapshot.objects.order_by("version").values_list("version", flat=True)) == [1, 2, 3]
-    assert queries.card("vision", first.name).followed_ms > 1
-
-
-def test_a_look_that_fails_is_said_and_the_same_version_goes_on(cast: Cast, prefix: Path) -> None:
-    first = run(register(cast, prefix.as_uri()))
-    services.describe(actor_of(cast.owner), "vision", first.name, follow_minutes=60)
-    away = prefix.rename(prefix.with_name("away"))
-    for _ in range(2):
-        Dataset.objects.update(followed_ms=0)
-        assert following.follow_all() == 1
-        assert run(DatasetSnapshot.objects.latest("version")).state == "failed"
-        assert prefix.name in queries.card("vision", first.name).follow_error
-    away.rename(prefix)
-    (prefix / "later.bin").write_bytes(b"later")
-    Dataset.objects.update(followed_ms=0)
-    following.follow_all()
-    assert run(DatasetSnapshot.objects.latest("version")).version == 2
-    assert DatasetSnapshot.objects.latest("version").state == "ready"
-    assert queries.card("vision", first.name).follow_error == ""
-
-
-def test_one_dataset_that_cannot_be_followed_holds_up_no_other(
-    cast: Cast, prefix: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("images", "words"):
-        run(services.register_source(actor_of(cast.owner), "vision", name, prefix.as_uri(), "train"))
-        services.describe(actor_of(cast.owner), "vision", name, follow_minutes=60)
-    look = following._look
-
-    def breaks(newest: DatasetSnapshot) -> None:
-        if newest.name == "images":
-            raise RuntimeError("broken")
-        look(newest)
-
-    monkeypatch.setattr(following, "_look", breaks)
-    assert following.follow_all() == 1
-    assert "log of the workers" in queries.card("vision", "images").follow_error
-
-
-def test_a_followed_source_that_is_not_allowed_any_more_is_said(
-    cast: Cast, prefix: Path, settings: Any
-) -> None:
-    first = run(register(cast, prefix.as_uri()))
-    services.describe(actor_of(cast.owner), "vision", first.name, follow_minutes=60)
-    settings.SOURCE_PREFIXES = []
-    assert following.follow_all() == 0
-    assert "source" in queries.card("vision", first.name).follow_error
-
-
-def test_an_upload_has_no_source_to_follow(cast: Cast, settings: Any, tmp_path: Path) -> None:
-    settings.STORE_URL = tmp_path.as_uri()
-    owner = actor_of(cast.owner)
-    services.add_snapshot(owner, "vision", "sent", _manifest(owner, "dataset"), "train")
-    with pytest.raises(TrainmasterError, match="there is no source to look at"):
-        services.describe(owner, "vision", "sent", follow_minutes=60)

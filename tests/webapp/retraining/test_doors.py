@@ -35,7 +35,7 @@ def test_the_page_shows_the_whole_circle(loop: Loop, browser: Browser) -> None:
     loop.drifts()
     loop.round()
     page = bob.get(ADDRESS).content.decode()
-    assert "Input.age drifted for 0 ms." in page
+    assert "Features input.age drifted just now." in page
     assert ">needs approval</span>" in page
     assert "Approve training" not in page
     stale = lena.post(f"{ADDRESS}{loop.cycle().id}/approve/", {"state": "proven"})

@@ -17,7 +17,7 @@ from webapp.accounts.permissions import Actor
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
 from webapp.datasets import previews, queries
-from webapp.datasets.models import AccessRequest, DatasetSnapshot, Unreadable
+from webapp.datasets.models import READY, AccessRequest, DatasetSnapshot, Unreadable
 from webapp.datasets.previews import Preview
 from webapp.datasets.queries import Card
 from webapp.jobs import queries as jobs
@@ -83,6 +83,7 @@ class DatasetPage:
     preview: Preview | None
     unreadable: tuple[UnreadableRow, ...]  # by jobs, of the version that is shown
     requests: tuple[AccessRequest, ...]
+    expired: frozenset[str]  # ids of requests that were approved for a time that is over
     may_push: bool
     may_edit: bool
     may_approve: bool
@@ -154,9 +155,10 @@ def show_detail(
     used = jobs.using_datasets((row.id for row in versions), actor.sees, JOBS_SHOWN)
     shown = _shown(versions, request.GET.get("version", ""))
     before = next(
-        (row for row in versions if shown and row.version < shown.version and row.manifest_id), None
+        (row for row in versions if shown and row.version < shown.version and row.state == READY), None
     )
     files = queries.files(shown)[:FILES_SHOWN] if shown else []
+    requests = queries.requests(actor, team, name, 50)
     page = DatasetPage(
         team=team,
         dataset=name,
@@ -171,11 +173,12 @@ def show_detail(
         ),
         shown=shown,
         files=tuple(File(file["path"], file["size"]) for file in files),
-        difference=queries.difference(before, shown) if before and shown and shown.manifest_id else None,
+        difference=queries.difference(before, shown) if before and shown and shown.state == READY else None,
         before=before,
         unreadable=_unreadable(shown),
         preview=_preview(shown, request.GET.get("path", "")),
-        requests=tuple(queries.requests(actor, team, name, 50)),
+        requests=tuple(requests),
+        expired=frozenset(row.id for row in requests if 0 < row.expires_ms <= now_ms()),
         may_push=permissions.may(actor, "dataset.create", team),
         may_edit=permissions.may(actor, "dataset.edit", team),
         may_approve=permissions.may(actor, "dataset.approve", team, card.owner),
@@ -189,7 +192,7 @@ def show_detail(
 def _shown(versions: list[DatasetSnapshot], wanted: str) -> DatasetSnapshot | None:
     """The version that was asked for; otherwise the newest that is ready."""
     asked = next((row for row in versions if str(row.version) == wanted), None)
-    return asked or next((row for row in versions if row.manifest_id), versions[0] if versions else None)
+    return asked or next((row for row in versions if row.state == READY), versions[0] if versions else None)
 
 
 def _unreadable(shown: DatasetSnapshot | None) -> tuple[UnreadableRow, ...]:

@@ -84,3 +84,5 @@ def _constraints(target: Target) -> Iterator[str]:
         yield " or ".join(sorted(target.formats))
     if target.max_opset:
         yield f"opset {target.max_opset} or lower"
+    if target.gpu_type:
+        yield f"measured on {target.gpu_type}"

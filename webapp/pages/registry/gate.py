@@ -232,6 +232,16 @@ def evaluate(request: HttpRequest, team: str, name: str, number: int) -> HttpRes
     return _answered(request, team, name, number, act)
 
 
+@login_required
+@require_POST
+def measure(request: HttpRequest, team: str, name: str, number: int) -> HttpResponse:
+    def act(version: ModelVersion) -> str:
+        row = exports.measure(actor_of(request), version, request.POST.get("target", ""))
+        return f"A job measures the exports of version {number} on {row.gpu_type}."
+
+    return _answered(request, team, name, number, act)
+
+
 def _answered(
     request: HttpRequest, team: str, name: str, number: int, act: Callable[[ModelVersion], str]
 ) -> HttpResponse:

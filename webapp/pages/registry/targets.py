@@ -20,6 +20,7 @@ from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
 from webapp.pages import fragments
 from webapp.pages.registry.exports import TargetRow, target_row
+from webapp.quotas import queries as quotas
 from webapp.registry import exports
 from webapp.registry.models import ServingTarget
 
@@ -31,6 +32,10 @@ READ: Mapping[str, tuple[Callable[[str], Any], str]] = {
     MEMORY: (parse_bytes, "a size, such as 2GiB"),
 }
 FIELDS = {MEMORY: "max_memory"}  # those that the form names otherwise, for it takes a unit
+LABELS = {  # of the form, for what REST calls otherwise
+    "max_latency_ms": "Maximum latency", MEMORY: "Maximum memory", "max_difference": "Maximum difference",
+    "max_opset": "Maximum opset", "gpu_type": "GPU type",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ class TargetsPage:
     targets: tuple[TargetLine, ...]
     teams: tuple[str, ...]  # whose targets the reader may set
     dtypes: tuple[str, ...]
+    gpu_types: tuple[str, ...]  # of the cluster, to choose from
     formats: tuple[str, ...]
     chosen: tuple[str, ...]  # formats of the form
     values: Mapping[str, Any]
@@ -70,7 +76,7 @@ def set_target(request: HttpRequest) -> HttpResponse:
         if error.code != "request_invalid":
             raise
         field = str(error.numbers.get("field", ""))
-        problems = {FIELDS.get(field, field): error.sentence}
+        problems = {FIELDS.get(field, field): _in_the_words_of_the_form(error, field)}
         return _list(request, given.dict(), tuple(given.getlist("formats")), problems)
     messages.success(request, f"Serving target {row} requires: {target_row(row).constraints}.")
     return redirect("registry:targets")
@@ -89,6 +95,12 @@ def delete_target(request: HttpRequest, team: str, name: str) -> HttpResponse:
     return redirect("registry:targets")
 
 
+def _in_the_words_of_the_form(error: TrainmasterError, field: str) -> str:
+    what, why = (str(error.numbers.get(name, "")) for name in ("what", "why"))
+    what = what.replace(field, LABELS.get(field, field), 1)
+    return TrainmasterError(error.code, what=what, why=why).sentence
+
+
 def _fields(given: QueryDict) -> Iterator[tuple[str, Any]]:
     """Of the form, as REST takes them. Raises request_invalid with the field."""
     for name, (read, words) in READ.items():
@@ -100,6 +112,7 @@ def _fields(given: QueryDict) -> Iterator[tuple[str, Any]]:
                     "request_invalid", what=f"{name} {text[:40]!r}", why=f"it must be {words}", field=name
                 ) from None
     yield "dtype", given.get("dtype", "")
+    yield "gpu_type", given.get("gpu_type", "").strip()
     yield "formats", given.getlist("formats")
 
 
@@ -138,6 +151,7 @@ def _list(
         targets=tuple(_line(row, teams) for row in exports.targets(actor.sees)),
         teams=teams,
         dtypes=tuple(Dtype),
+        gpu_types=tuple(sorted({*quotas.gpu_types(), *filter(None, [values.get("gpu_type")])})),
         formats=tuple(Format),
         chosen=chosen,
         values=values,

@@ -16,5 +16,6 @@ urlpatterns = [
     path("models/<slug:team>/<str:name>/gate/", views.change_gate, name="gate"),
     path("models/<slug:team>/<str:name>/<int:number>/approve/", gate.approve, name="approve"),
     path("models/<slug:team>/<str:name>/<int:number>/evaluate/", gate.evaluate, name="evaluate"),
+    path("models/<slug:team>/<str:name>/<int:number>/measure/", gate.measure, name="measure"),
     path("models/<slug:team>/<str:name>/<int:number>/stage/", gate.stage, name="stage"),
 ]

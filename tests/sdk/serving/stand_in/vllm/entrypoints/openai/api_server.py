@@ -1,10 +1,14 @@
-"""`python -m vllm.entrypoints.openai.api_server`: repeats prompts as vLLM would answer them."""
+"""`python -m vllm.entrypoints.openai.api_server`: the options, addresses, documents and events of vLLM's server.
+
+A prompt "n" is completed by "n0 n1 …", a token each.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,31 +21,66 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/health":
             self._answer({})
         elif self.path == "/v1/models":
-            model = {"id": self.options.served_model_name, "gpus": self.options.tensor_parallel_size}
-            self._answer({"object": "list", "data": [model]})
+            name = self.options.served_model_name
+            model = {
+                "id": name,
+                "object": "model",
+                "created": 1,
+                "owned_by": "vllm",
+                "root": name,
+                "parent": None,
+            }
+            self._answer({"object": "list", "data": [model | {"gpus": self.options.tensor_parallel_size}]})
         else:
-            self._answer({"error": "not found"}, 404)
+            self._refuse(404, "NotFoundError", "Not Found")
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        if asked["model"] != self.options.served_model_name:
-            self._answer({"error": f"The model {asked['model']} does not exist."}, 404)
-        elif asked.get("prompt") == "end":
-            os._exit(3)
-        elif asked.get("stream"):
-            self._stream(asked["prompt"].split())
+        if asked.get("model", self.options.served_model_name) != self.options.served_model_name:
+            self._refuse(404, "NotFoundError", f"The model `{asked['model']}` does not exist.")
         elif self.path == "/v1/chat/completions":
-            self._answer({"choices": [{"message": asked["messages"][-1] | {"role": "assistant"}}]})
+            message = asked["messages"][-1] | {"role": "assistant"}
+            choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+            self._answer(self._head("chat.completion") | {"choices": [choice]})
+        elif not isinstance(asked.get("prompt"), str):
+            self._refuse(400, "BadRequestError", "prompt: Input should be a valid string")
+        elif asked["prompt"] == "end":
+            os._exit(3)
         else:
-            self._answer({"choices": [{"text": asked["prompt"]}], "secret": self.headers["authorization"]})
+            self._complete(
+                [f"{asked['prompt']}{number} " for number in range(asked.get("max_tokens", 16))], asked
+            )
 
-    def _stream(self, words: list[str]) -> None:
+    def _complete(self, tokens: list[str], asked: dict[str, Any]) -> None:
+        head = self._head("text_completion")
+        if asked.get("stream"):
+            self._stream(head, tokens)
+            return
+        usage = {"prompt_tokens": 1, "completion_tokens": len(tokens), "total_tokens": 1 + len(tokens)}
+        choice = self._choice("".join(tokens), "length")
+        self._answer(head | {"choices": [choice], "usage": usage, "secret": self.headers["authorization"]})
+
+    def _stream(self, head: dict[str, Any], tokens: list[str]) -> None:
         self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
+        self.send_header("content-type", "text/event-stream; charset=utf-8")
         self.end_headers()
-        for word in words:
-            self.wfile.write(f"data: {word}\n\n".encode())
+        for number, token in enumerate(tokens, 1):
+            choice = self._choice(token, "length" if number == len(tokens) else None)
+            self.wfile.write(f"data: {json.dumps(head | {'choices': [choice]})}\n\n".encode())
             self.wfile.flush()
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        name = self.options.served_model_name
+        return {"id": "cmpl-1", "object": kind, "created": int(time.time()), "model": name}
+
+    @staticmethod
+    def _choice(text: str, finish: str | None) -> dict[str, Any]:
+        return {"index": 0, "text": text, "logprobs": None, "finish_reason": finish, "stop_reason": None}
+
+    def _refuse(self, status: int, kind: str, message: str) -> None:
+        error = {"message": message, "type": kind, "param": None, "code": status}
+        self._answer({"error": error}, status)
 
     def _answer(self, document: Any, status: int = 200) -> None:
         body = json.dumps(document).encode()

@@ -24,7 +24,8 @@ from trainmaster.environment import (
     job_environment,
     serving_environment,
 )
-from trainmaster.run import Run, setting_of
+from trainmaster.run import Run
+from trainmaster.setting import setting_of
 from trainmaster.tracking.live import ExitWatch, Tracking
 
 if TYPE_CHECKING:

@@ -49,13 +49,10 @@ def test_one_script_runs_alone_and_as_a_job(tmp_path: Path) -> None:
 
 
 def test_names_that_python_lacks_are_logged_from_a_dict(tmp_path: Path) -> None:
-    text = 'import trainmaster as t; t.init(); t.log(1, {"train/loss": 2.0, "lr": 0.5}, slope=3.0); t.log(2, values=4.0)'
-    run([script(tmp_path, text)], tmp_path)
-    logged = [
-        event
-        for event in events(tmp_path / "trainmaster-runs" / "loop-1" / "events.jsonl")
-        if event["kind"] == "metrics"
-    ]
+    calls = 't.log(1, {"train/loss": 2.0, "lr": 0.5}, slope=3.0); t.log(2, values=4.0)'
+    run([script(tmp_path, f"import trainmaster as t; t.init(); {calls}")], tmp_path)
+    said = events(tmp_path / "trainmaster-runs" / "loop-1" / "events.jsonl")
+    logged = [event for event in said if event["kind"] == "metrics"]
     assert [event["values"] for event in logged] == [
         {"train/loss": 2.0, "lr": 0.5, "slope": 3.0},
         {"values": 4.0},

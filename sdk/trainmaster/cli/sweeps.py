@@ -114,7 +114,7 @@ def _short(value: object) -> str:
 
 def _end(row: Sweep) -> str:
     why = f": {row.reason}" if row.reason else ""
-    used = f"{row.trials} trials, {row.gpu_hours:.2f} GPU-hours, ${row.cost:.2f}"
+    used = f"{row.trials} trials, {row.gpu_hours:.2f} GPU-hours, {format_micro_dollars(round(row.cost * MICRO_DOLLARS))}"
     best = f"; best is trial {row.best['number']} with {row.best['value']:.5g}" if row.best else ""
     return f"The sweep is {row.state.replace('_', ' ')}{why}. {used}{best}."
 
@@ -153,7 +153,7 @@ def show(sweep: str, as_json: bool) -> None:
     output.facts(
         [
             ("sweep", row.id), ("name", row.name), ("state", row.state), ("why", row.reason), ("page", row.url),
-            ("trials", row.trials), ("pruned", row.pruned), ("GPU-hours", row.gpu_hours), ("cost", f"${row.cost:.2f}"),
+            ("trials", row.trials), ("pruned", row.pruned), ("GPU-hours", row.gpu_hours), ("cost", format_micro_dollars(round(row.cost * MICRO_DOLLARS))),
         ]
     )  # fmt: skip
     names = sorted({name for trial in trials for name in trial.parameters})

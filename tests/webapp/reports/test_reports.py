@@ -83,7 +83,7 @@ def test_a_chart_of_a_metric_that_no_run_reported_names_those_that_there_are(
 ) -> None:
     report = services.create_report(alice, "vision", "Wrong", "```chart\nmetric: val/loss\n```")
     page = browser(cast.viewer).get(f"/reports/{report.id}/").content.decode()
-    assert "val/loss was not reported by 1 run of this filter; reported are loss." in page
+    assert "No run of this filter has reported val/loss; reported are loss." in page
     assert "data-metric" not in page
 
 

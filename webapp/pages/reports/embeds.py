@@ -10,7 +10,6 @@ from django.urls import reverse
 from platform_core.errors import TrainmasterError
 from platform_core.experiments.comparison import headline
 from platform_core.experiments.names import is_metric
-from platform_core.units import plural
 from webapp.accounts.models import Role
 from webapp.accounts.permissions import Actor
 from webapp.base.identity import now_ms
@@ -132,7 +131,7 @@ def _chart(team: str, embed: Embed, addresses: Addresses) -> Shown:
         return Refused(embed.number, embed.kind, "No run matches this filter.")
     known = metrics.keys(run.id for run in runs)
     if metric not in known:
-        return Refused(embed.number, embed.kind, _without(metric, known, len(runs)))
+        return Refused(embed.number, embed.kind, _without(metric, known))
     fetched = {
         "key": metric,
         "url": addresses.chart(embed, runs),
@@ -150,11 +149,11 @@ def _chart(team: str, embed: Embed, addresses: Addresses) -> Shown:
     )
 
 
-def _without(metric: str, known: Sequence[str], runs: int) -> str:
+def _without(metric: str, known: Sequence[str]) -> str:
     reported = [key for key in known if is_metric(key)]
     more = f" and {len(reported) - MOST_NAMED} more" if len(reported) > MOST_NAMED else ""
     others = f"; reported are {', '.join(reported[:MOST_NAMED])}{more}" if reported else ""
-    return f"{metric} was not reported by {plural(runs, 'run')} of this filter{others}."
+    return f"No run of this filter has reported {metric}{others}."
 
 
 def example_metric(team: str) -> str:

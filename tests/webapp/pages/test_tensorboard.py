@@ -129,7 +129,8 @@ def test_its_files_have_rich_values_too_and_follow_them(cast: Cast, run: Run, tm
     log("words", "text", 7, document={"text": "hello"})
     exporter.sync([run])
     exporter.sync([run])
-    seen = EventAccumulator(str(tmp_path / "logs" / f"first-{run.id[-8:]}")).Reload()
+    folder = str(tmp_path / "logs" / f"first-{run.id[-8:]}")
+    seen = EventAccumulator(folder, {"images": 0}).Reload()  # all of them
     assert [image.step for image in seen.Images("sample")] == list(range(2, 12))
     assert seen.Images("sample")[0].encoded_image_string == PNG
     assert list(seen.Histograms("weights")[0].histogram_value.bucket) == [3, 4]

@@ -28,9 +28,7 @@ def main() -> None:
             errors = [(slope * x + offset - y, x) for x, y in data]
             slope -= rate * 2 * sum(error * x for error, x in errors) / len(data)
             offset -= rate * 2 * sum(error for error, _ in errors) / len(data)
-            run.log(
-                step, **{"train/loss": sum(error * error for error, _ in errors) / len(data), "slope": slope}
-            )
+            run.log(step, {"train/loss": sum(error**2 for error, _ in errors) / len(data), "slope": slope})
             if step % 50 == 0:
                 run.log(step, errors=trainmaster.Histogram([error for error, _ in errors], bins=20))
         table = trainmaster.Table(["x", "y", "fitted"], [(x, y, slope * x + offset) for x, y in data])

@@ -1,7 +1,8 @@
-"""Names of metrics: those that a script reports, and the series that the agent and the SDK sample beside them."""
+"""Names of metrics and tags: those that people choose, and those that agent, SDK and clients add beside them."""
 
 SYSTEM = "system/"  # of slots and nodes, by the agent
 RANKS = "ranks/"  # of each rank, by the SDK
+MLFLOW = "mlflow."  # tags in which the client of MLflow keeps name, user and source of a run
 
 
 def is_system(key: str) -> bool:
@@ -26,3 +27,8 @@ def is_of_rank(key: str) -> bool:
 
 def is_metric(key: str) -> bool:
     return not is_system(key)
+
+
+def is_own_tag(name: str) -> bool:
+    """A tag that somebody set, for lists with room for few; the page of a run shows all."""
+    return not name.startswith(MLFLOW)

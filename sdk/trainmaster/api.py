@@ -24,7 +24,8 @@ from trainmaster.environment import (
     job_environment,
     serving_environment,
 )
-from trainmaster.run import Run, setting_of
+from trainmaster.run import Run
+from trainmaster.setting import setting_of
 from trainmaster.tracking.live import ExitWatch, Tracking
 
 if TYPE_CHECKING:
@@ -79,13 +80,13 @@ def init(
     return run
 
 
-def log(step: int, **values: Any) -> None:
+def log(step: int, values: Any = None, **more: Any) -> None:
     """Metrics of one step: numbers, or tensors and arrays of one element. Never blocks, never raises for a value.
 
     Images, tables, histograms, texts and sounds too: `log(step, sample=trainmaster.Image(array))`, or a list of them.
-    Only rank 0 reports. Pass a name that is not a Python name as `log(step, **{"eval/loss": 1.5})`.
+    Only rank 0 reports. A name that is not a Python name stands in a dict: `log(step, {"eval/loss": 1.5})`.
     """
-    _run().log(step, values)
+    _run().log(step, values, **more)
 
 
 def save_checkpoint(

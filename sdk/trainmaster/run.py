@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from trainmaster import artifacts, feeds, laptop, lineage
-from trainmaster.checkpoints import collective, folder, loading, random_state
+from trainmaster import artifacts, feeds, lineage
+from trainmaster.checkpoints import collective, loading, random_state
 from trainmaster.checkpoints.description import Description
 from trainmaster.checkpoints.saving import Request, Saver, WhenBusy
 from trainmaster.console import Console
@@ -18,65 +17,13 @@ from trainmaster.corruption import Compute, CorruptionCheck
 from trainmaster.efficiency.measures import Measures
 from trainmaster.environment import JobEnvironment
 from trainmaster.guidance import Guidance
+from trainmaster.logged_values import LoggedValues
 from trainmaster.progress import LOADING, SAVING, Progress
+from trainmaster.setting import Setting
 from trainmaster.spool import Spool, metrics_line
 from trainmaster.summary import Summary
 from trainmaster.tracking import origin
-from trainmaster.tracking.folder import EVENTS
 from trainmaster.tracking.live import Tracking, outcome
-from trainmaster.values import MOST_IN_A_STEP, Encoded, RichValue, ValueRefused
-
-# Under the platform the agent deletes what it has uploaded. This is only for when the agent is away for long.
-SPARE_CHECKPOINTS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """Where a run reads from and writes to. `home` is None on ranks that keep nothing."""
-
-    home: Path | None
-    checkpoints: Path | None
-    candidates: tuple[Path, ...]
-    spool: Path | None
-    stop_file: Path | None
-    keep_last: int
-    alone: bool
-
-
-def setting_of(environment: JobEnvironment, script: str, resume: str) -> Setting:
-    """`resume` is for a laptop: under the platform the platform decides."""
-    home = environment.folder
-    if home is None:
-        return _alone(environment, script, resume or environment.resume)
-    checkpoints = home / environment.checkpoint_path
-    # Checkpoints of this attempt are newer than the one that it resumed from.
-    candidates = [*folder.newest_first(checkpoints)]
-    if environment.resume:
-        fetched = Path(environment.resume)
-        candidates += (
-            [fetched]
-            if (fetched / folder.DESCRIPTION).exists()
-            else folder.newest_first(fetched) or [fetched]
-        )
-    keep = environment.keep_last
-    return Setting(
-        home=home,
-        checkpoints=checkpoints,
-        candidates=tuple(candidates),
-        spool=home / "spool" / f"rank-{environment.rank}.jsonl",
-        stop_file=home / "stop",
-        keep_last=keep + SPARE_CHECKPOINTS if keep else 0,
-        alone=False,
-    )
-
-
-def _alone(environment: JobEnvironment, script: str, resume: str) -> Setting:
-    keep = environment.keep_last
-    if environment.rank != 0:  # rank 0 keeps the run, and the others ask it
-        return Setting(None, None, (), None, None, keep, alone=True)
-    place = laptop.choose(Path(laptop.RUNS), script, resume)
-    spool = place.folder / EVENTS
-    return Setting(place.folder, place.checkpoints, place.candidates, spool, None, keep, alone=True)
 
 
 class Run:
@@ -110,12 +57,10 @@ class Run:
             self.console.warn,
             failed=self._not_saved,
         )
-        self.measures = Measures(environment, self._tell, self._log_rich, now_ms, self.console.warn)
+        self._values = LoggedValues(setting.home, now_ms(), self._tell, self.console.warn)
+        self.measures = Measures(environment, self._tell, self._values.tell_rich, now_ms, self.console.warn)
         self._corruption = CorruptionCheck(environment, self._guidance, self._tell, self.console.warn)
-        self._began_at_ms = now_ms()
-        self._refused: set[str] = set()
         self._watches_stop = False
-        self._values = 0
         self._milestones: set[str] = set()
 
     @property
@@ -200,18 +145,11 @@ class Run:
         if not self.is_first:
             return
         if self.finished:
-            self._warn_once(
+            self._values.warn_once(
                 "", "the run has ended, so nothing more is logged; trainmaster.init() begins another"
             )
             return
-        numbers: dict[str, float] = {}
-        for name, value in more.items():
-            if type(value) is float or type(value) is int:  # nearly all, and this is the path that costs
-                numbers[name] = value
-            elif isinstance(value, RichValue) or (isinstance(value, list | tuple) and _are_rich(value)):
-                self._log_rich(int(step), name, [value] if isinstance(value, RichValue) else value)
-            elif (number := self._number(name, value)) is not None:
-                numbers[name] = number
+        numbers = self._values.numbers(int(step), more)
         if not numbers:
             return
         self._corruption.observe(int(step), numbers)
@@ -221,34 +159,6 @@ class Run:
         self._spool.append_line(metrics_line(int(step), now_ms, numbers))
         self.summary.keep(int(step), numbers)
         self.console.metrics(int(step), numbers, now_ms)
-
-    def _log_rich(self, step: int, name: str, values: Sequence[RichValue]) -> None:
-        if len(values) > MOST_IN_A_STEP:
-            self._warn_once(
-                name, f"{name} has {len(values)} values at step {step}; {MOST_IN_A_STEP} are logged"
-            )
-        for index, value in enumerate(values[:MOST_IN_A_STEP]):
-            try:
-                encoded = value.encode()
-                content = self._content(encoded)
-            except (ValueRefused, OSError) as error:
-                self._warn_once(name, f"{name} is not logged: {error}")
-                continue
-            except Exception as error:  # of the caller's array or image; training goes on
-                self._warn_once(name, f"{name} is not logged: {type(error).__name__}: {error}")
-                continue
-            content |= {"caption": encoded.caption} if encoded.caption else {}
-            self._tell("value", key=name, step=step, index=index, type=encoded.kind, **content)
-
-    def _content(self, encoded: Encoded) -> dict[str, Any]:
-        """What is small stands in the line, a file lies in the run's folder."""
-        if encoded.document is not None:
-            return {"document": encoded.document}
-        if self.setting.home is None:
-            raise ValueRefused("this rank keeps nothing")
-        self._values += 1
-        name = f"{self._began_at_ms}-{self._values:06d}{encoded.suffix}"
-        return {"path": artifacts.keep_bytes(encoded.data, f"values/{name}", self.setting.home)}
 
     def set_tags(self, tags: Mapping[str, object]) -> None:
         """Name and value, both text; an empty value is a mere label."""
@@ -292,11 +202,7 @@ class Run:
         self._progress.note(int(step), SAVING)
         if self.is_first:
             self._tell("checkpoint_started", step=int(step))
-        numbers = {
-            name: number
-            for name, value in metrics.items()
-            if (number := self._number(name, value)) is not None
-        }
+        numbers = self._values.only_numbers(metrics)
         when_busy = when_busy or self.environment.when_busy
         left = self._guidance.stop_deadline() if self._guidance.stopping else None
         request = Request(int(step), numbers, when_busy, blocking, self._guidance.stopping, left)
@@ -376,23 +282,3 @@ class Run:
 
     def _tell(self, kind: str, at_ms: int | None = None, **facts: object) -> None:
         self._spool.append({"kind": kind, "at_ms": self._now_ms() if at_ms is None else at_ms, **facts})
-
-    def _number(self, name: str, value: Any) -> float | None:
-        """Tensors and numpy scalars too. What is no number costs a warning, not the training."""
-        if isinstance(value, int):
-            return int(value)
-        detach = getattr(value, "detach", None)
-        try:
-            return float(detach() if callable(detach) else value)
-        except (TypeError, ValueError, RuntimeError):
-            self._warn_once(name, f"{name} is {type(value).__name__}, not one number; it is not logged")
-            return None
-
-    def _warn_once(self, name: str, sentence: str) -> None:
-        if name not in self._refused:
-            self._refused.add(name)
-            self.console.warn(sentence)
-
-
-def _are_rich(values: Sequence[Any]) -> bool:
-    return bool(values) and all(isinstance(value, RichValue) for value in values)

@@ -148,6 +148,13 @@ function ticks({ ticks: places }) {
   return places ? { tickvals: places, ticktext: places.map((place) => number(place)) } : {};
 }
 
+// Between neighbouring steps or trials there is nothing to label.
+function wholeTicks({ x, series }, range) {
+  if (x.kind !== "step" && !x.whole) return {};
+  const all = range ?? series.flatMap((one) => [one.x[0], one.x.at(-1)]).filter(Number.isFinite);
+  return Math.max(...all) - Math.min(...all) < 6 ? { dtick: 1, tickformat: "d" } : {};
+}
+
 function xAxis(chart, range, muted) {
   const seconds = chart.x.kind === "elapsed" && unitOf(chart);
   const title = seconds ? `${seconds.name} since the start` : chart.x.kind === "time" ? "" : chart.x.title;
@@ -155,6 +162,7 @@ function xAxis(chart, range, muted) {
   return {
     ...(range ? { range: log ? range.map((end) => Math.log10(Math.max(end, 1e-9))) : range } : { autorange: true }),
     type: chart.x.kind === "time" ? "date" : log ? "log" : "linear", exponentformat: "SI", ...ticks(chart.x),
+    ...(log ? {} : wholeTicks(chart, range)),
     title: { text: title, font: { size: 11, color: muted }, standoff: 6 },
   };
 }

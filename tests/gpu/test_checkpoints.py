@@ -9,7 +9,8 @@ import pytest
 
 from platform_core.node.description import SlotDescription
 from trainmaster.environment import JobEnvironment
-from trainmaster.run import Run, setting_of
+from trainmaster.run import Run
+from trainmaster.setting import setting_of
 
 pytestmark = pytest.mark.gpu
 

@@ -13,7 +13,8 @@ from tests.sdk.platform_stub import TOKEN, PlatformStub, running_stub
 from tests.sdk.scripts import attempt_folder
 from trainmaster.cli import main
 from trainmaster.environment import JobEnvironment
-from trainmaster.run import Run, setting_of
+from trainmaster.run import Run
+from trainmaster.setting import setting_of
 
 Trainmaster = Callable[..., Result]
 ME = {"username": "alice", "teams": {"vision": "lead", "nlp": "member"}, "token_team": "vision"}

@@ -48,6 +48,17 @@ def test_one_script_runs_alone_and_as_a_job(tmp_path: Path) -> None:
     assert said[0]["params"] == {"width": 8, "lr": 0.1}
 
 
+def test_names_that_python_lacks_are_logged_from_a_dict(tmp_path: Path) -> None:
+    calls = 't.log(1, {"train/loss": 2.0, "lr": 0.5}, slope=3.0); t.log(2, values=4.0)'
+    run([script(tmp_path, f"import trainmaster as t; t.init(); {calls}")], tmp_path)
+    said = events(tmp_path / "trainmaster-runs" / "loop-1" / "events.jsonl")
+    logged = [event for event in said if event["kind"] == "metrics"]
+    assert [event["values"] for event in logged] == [
+        {"train/loss": 2.0, "lr": 0.5, "slope": 3.0},
+        {"values": 4.0},
+    ]
+
+
 @pytest.mark.parametrize(("resume", "variable"), [(True, ""), ("", "auto")])
 def test_an_ended_run_is_resumed_when_asked(tmp_path: Path, resume: object, variable: str) -> None:
     run([script(tmp_path, LOOP.replace("range(done + 1, 5)", "range(done + 1, 3)"))], tmp_path)

@@ -91,9 +91,21 @@ def test_all_mistakes_of_a_job_file_are_told_before_anything_is_sent(
     )
     result = trainmaster("submit", "job.yaml", code=1).stderr
     assert result.startswith("Error: The job description is not valid.\n")
-    assert "  num_gpus: " in result
-    assert "  comand: " in result
+    assert "\n  num_gpus is 0; it must be a whole number from 1 to 10000\n" in result
+    assert "\n  comand is not a field; did you mean command?\n" in result
     assert platform.asked == []
+
+
+def test_each_mistake_of_a_sweep_file_is_told_once(
+    trainmaster: Trainmaster, platform: PlatformStub, tmp_path: Path
+) -> None:
+    (tmp_path / "sweep.yaml").write_text("name: x\nteam: vision\njob: {name: x, command: python train.py}\n")
+    sentence = "job.hyperparameters.lr is fixed and also in the search space; remove one of the two"
+    problems = [{"field": "job.hyperparameters.lr", "sentence": sentence}]
+    detail = f"The sweep has 1 problem(s): {sentence}"
+    platform.refuse("POST sweeps", 422, "sweep_invalid", detail, problems=problems)
+    said = trainmaster("sweep", "start", "sweep.yaml", code=1).stderr
+    assert said == f"Error: The sweep is not valid.\n  {sentence}\n"
 
 
 def test_a_dry_run_sends_no_code_and_says_what_the_job_would_meet(

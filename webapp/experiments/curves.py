@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 from platform_core.errors import TrainmasterError
 from platform_core.experiments import seeds
@@ -146,7 +146,9 @@ def _curve(run: Run, bands: Bands, origin: int | None) -> Curve:
     if origin is not None:
         x = [(place - origin) / 1000 for place in x]
     if not any(bands.non_finite):
-        return Curve((run,), x, _numbers(bands.mean), _numbers(bands.low), _numbers(bands.high), bands.count)
+        # A column of finite values alone has all three of them.
+        mean, low, high = (cast(list[float], values) for values in (bands.mean, bands.low, bands.high))
+        return Curve((run,), x, mean, low, high, bands.count)
     gaps = [place for place, count in zip(x, bands.non_finite, strict=True) if count]
     counts = [count - non_finite for count, non_finite in zip(bands.count, bands.non_finite, strict=True)]
     return Curve(

@@ -157,6 +157,11 @@ def listing(
     return list((rows.filter(key=key) if key else rows).order_by("id")[:limit])
 
 
+def newest(run_ids: Iterable[str], after: int, limit: int) -> list[RichValue]:
+    """The newest values of these runs, newest first; `after` is the id of the last one seen."""
+    return list(RichValue.objects.filter(run__in=list(run_ids), id__gt=after).order_by("-id")[:limit])
+
+
 def read(value: RichValue, offset: int, size: int) -> Iterable[bytes]:
     """The bytes of a value that was found; raises unavailable."""
     return _blocks(value.place, offset, size)

@@ -10,7 +10,7 @@ from django.db.models import Count, F, Max, Q, QuerySet, Value, Window
 from django.db.models.functions import Coalesce, RowNumber
 
 from platform_core.experiments.comparison import direction, headline, rule_of
-from platform_core.experiments.names import is_metric
+from platform_core.experiments.names import is_metric, is_own_tag
 from platform_core.experiments.sections import in_order
 from platform_core.experiments.states import RunState
 from webapp.experiments.models import Experiment, Run
@@ -56,7 +56,9 @@ def standings(experiments: Sequence[Experiment]) -> dict[int, Standing]:
             running=row.get("running", 0),
             changed_ms=row.get("changed", experiment.created_ms),
             jobs=row.get("jobs", ()),
-            tags=sorted({tag for run in newest.get(experiment.pk, ()) for tag in run.tags}),
+            tags=sorted(
+                {tag for run in newest.get(experiment.pk, ()) for tag in run.tags if is_own_tag(tag)}
+            ),
             best=best.get(experiment.pk),
         )
     return result

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import click
 
-from platform_core.errors import TrainmasterError
+from platform_core.errors import CATALOGUE, TrainmasterError
 from platform_core.jobs.spec import SpecError
 from trainmaster.answers import UnexpectedAnswer
 from trainmaster.client import ApiError, ClientError
@@ -29,7 +29,8 @@ class Failure(click.ClickException):
         stream = file or sys.stderr
         click.echo(f"Error: {self.message}", file=stream)
         for field, sentence in self.problems:
-            click.echo(f"  {field}: {sentence}" if field else f"  {sentence}", file=stream)
+            named = not field or sentence.startswith(field)
+            click.echo(f"  {sentence}" if named else f"  {field}: {sentence}", file=stream)
 
 
 class Commands(click.Group):
@@ -101,10 +102,11 @@ class Commands(click.Group):
 def _sentence(error: ApiError) -> str:
     if error.status == 401:
         return f"{error} Run `trainmaster login`."
-    # The summary repeats its problems in one line; they are listed below it.
-    return (
-        "The job description is not valid." if error.code == "spec_invalid" and error.problems else str(error)
-    )
+    kind = CATALOGUE.get(error.code)
+    # The sentence of such a kind repeats its problems in one line; they are listed below it.
+    if kind is not None and error.problems and "{problems}" in kind.sentence:
+        return f"{kind.title}."
+    return str(error)
 
 
 def _entry_points() -> dict[str, EntryPoint]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from platform_core.units import plural
 from trainmaster.answers import Answer
 from trainmaster.cli import output
 from trainmaster.cli.commands import Failure
@@ -93,7 +94,7 @@ def _import_registry(
     try:
         for sent in mlflow_registry.send_models(client, team, server, ids):
             if not as_json and (sent.versions or not only):
-                click.echo(f"model {sent.name}: {sent.versions:,} new versions")
+                click.echo(f"model {sent.name}: {plural(sent.versions, 'new version')}")
             for sentence in sent.left_out if not only else ():
                 click.echo(sentence, err=True)
     except SourceError as error:

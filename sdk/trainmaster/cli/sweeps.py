@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from platform_core.units import MICRO_DOLLARS, format_micro_dollars
 from trainmaster import bundle
 from trainmaster.cli import job_file, output
 from trainmaster.cli.commands import Failure
@@ -112,9 +113,13 @@ def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
+def _cost(row: Sweep) -> str:
+    return format_micro_dollars(round(row.cost * MICRO_DOLLARS))
+
+
 def _end(row: Sweep) -> str:
     why = f": {row.reason}" if row.reason else ""
-    used = f"{row.trials} trials, {row.gpu_hours:.2f} GPU-hours, ${row.cost:.2f}"
+    used = f"{row.trials} trials, {row.gpu_hours:.2f} GPU-hours, {_cost(row)}"
     best = f"; best is trial {row.best['number']} with {row.best['value']:.5g}" if row.best else ""
     return f"The sweep is {row.state.replace('_', ' ')}{why}. {used}{best}."
 
@@ -153,7 +158,7 @@ def show(sweep: str, as_json: bool) -> None:
     output.facts(
         [
             ("sweep", row.id), ("name", row.name), ("state", row.state), ("why", row.reason), ("page", row.url),
-            ("trials", row.trials), ("pruned", row.pruned), ("GPU-hours", row.gpu_hours), ("cost", f"${row.cost:.2f}"),
+            ("trials", row.trials), ("pruned", row.pruned), ("GPU-hours", row.gpu_hours), ("cost", _cost(row)),
         ]
     )  # fmt: skip
     names = sorted({name for trial in trials for name in trial.parameters})

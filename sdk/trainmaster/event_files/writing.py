@@ -61,6 +61,15 @@ class EventWriter:
             value.audio.encoded_audio_string = data
         self._write(event)
 
+    def value(self, key: str, step: int, at_ms: int, kind: str, content: Mapping[str, Any] | bytes) -> None:
+        """A rich value: its document, or the bytes of its file. Event files have no tables: one becomes a text."""
+        if isinstance(content, bytes):
+            self.media(key, step, at_ms, kind, content)
+        elif kind == "histogram":
+            self.histogram(key, step, at_ms, content["edges"], content["counts"])
+        else:
+            self.text(key, step, at_ms, _markdown(content) if kind == "table" else str(content["text"]))
+
     def _write(self, event: Any) -> None:
         self._file.write(record(event.SerializeToString()))
 
@@ -69,3 +78,12 @@ class EventWriter:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _markdown(table: Mapping[str, Any]) -> str:
+    rows = [table["columns"], ["---"] * len(table["columns"]), *table["rows"]]
+    return "\n".join(f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows)
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else str(value).replace("|", "\\|").replace("\n", " ")

@@ -23,7 +23,8 @@ from platform_core.errors import TrainmasterError
 from tests.agent.uplink.bench import Bench
 from trainmaster.checkpoints.verification import verify
 from trainmaster.environment import JobEnvironment
-from trainmaster.run import Run, setting_of
+from trainmaster.run import Run
+from trainmaster.setting import setting_of
 
 
 def save(

@@ -82,6 +82,30 @@ def test_a_filter_chooses_runs_and_a_mistake_says_where(
     assert "Not valid at character 12" in answer.content.decode()
 
 
+def test_a_filter_without_runs_shows_no_charts_and_the_way_back(
+    add: Callable[..., Run], experiment: Experiment, cast: Cast, browser: Browse
+) -> None:
+    add("slow", 0.5)
+    client = browser(cast.viewer)
+    assert 'id="charts"' in shown(client, experiment)
+    page = shown(client, experiment, filter="name = 'nobody'")
+    assert "No run matches this filter" in page
+    assert "Clear the filter" in page
+    assert 'id="charts"' not in page
+
+
+def test_lists_leave_out_the_tags_that_the_client_of_mlflow_keeps_for_itself(
+    add: Callable[..., Run], alice: Actor, experiment: Experiment, cast: Cast, browser: Browse
+) -> None:
+    run = add("slow", 0.5)
+    services.set_tags(alice, run, {"mlflow.user": "root", "stage": "prod"})
+    client = browser(cast.viewer)
+    for page in (shown(client, experiment), client.get("/experiments/").content.decode()):
+        tags = re.findall(r'<span class="tag">([\w.]+)', page)
+        assert tags == ["stage"]
+    assert "mlflow.user" in client.get(f"/runs/{run.id}/").content.decode()
+
+
 def test_headers_sort_on_the_server_by_what_they_show(
     add: Callable[..., Run], experiment: Experiment, cast: Cast, browser: Browse
 ) -> None:

@@ -12,7 +12,9 @@ import pytest
 from django.db import connection
 from django.test import Client
 
+from platform_core.experiments.rich_values import checked
 from tests.webapp.conftest import Cast, make_cast, make_teams
+from tests.webapp.world import PNG
 from webapp.accounts import queries as accounts
 from webapp.accounts.models import User
 from webapp.experiments import services
@@ -21,6 +23,7 @@ from webapp.metrics import services as metrics
 from webapp.metrics.values import Points
 from webapp.pages.tensorboard import boards, keeper
 from webapp.pages.tensorboard.boards import Board
+from webapp.pages.tensorboard.export import Exporter
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -107,6 +110,32 @@ def test_a_run_opens_in_tensorboard_with_its_curves_and_follows_them(
     until(lambda: scalars() == [[0, 1.0], [1, 0.5], [2, 0.25]])
     metrics.append(run.id, [Points("train/loss", [3], [0.125], [4000])])
     until(lambda: [3, 0.125] in scalars())
+
+
+def test_its_files_have_rich_values_too_and_follow_them(cast: Cast, run: Run, tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    alice = accounts.actor_of(cast.owner)
+
+    def log(key: str, kind: str, step: int, **content: Any) -> None:
+        value = checked(key=key, step=step, index=0, kind=kind, at_ms=1000 + step, **content)
+        services.log_value(alice, run, value)
+
+    for step in range(12):
+        log("sample", "image", step, data=PNG)
+    log("weights", "histogram", 0, document={"edges": [0, 1, 2], "counts": [3, 4]})
+    exporter = Exporter(tmp_path / "logs")
+    exporter.sync([run])
+    log("words", "text", 7, document={"text": "hello"})
+    exporter.sync([run])
+    exporter.sync([run])
+    folder = str(tmp_path / "logs" / f"first-{run.id[-8:]}")
+    seen = EventAccumulator(folder, {"images": 0}).Reload()  # all of them
+    assert [image.step for image in seen.Images("sample")] == list(range(2, 12))
+    assert seen.Images("sample")[0].encoded_image_string == PNG
+    assert list(seen.Histograms("weights")[0].histogram_value.bucket) == [3, 4]
+    assert [event.step for event in seen.Tensors("words")] == [7]
+    assert [event.value for event in seen.Scalars("train/loss")] == [1.0, 0.5, 0.25]
 
 
 def test_its_page_cannot_reach_ours_and_gets_no_cookie(

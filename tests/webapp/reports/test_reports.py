@@ -14,6 +14,8 @@ from webapp.accounts.permissions import Actor
 from webapp.base.identity import now_ms
 from webapp.experiments import services as experiments
 from webapp.experiments.models import Run
+from webapp.metrics import services as store
+from webapp.metrics.values import Points
 from webapp.reports import queries, services
 from webapp.reports.models import ReadLink, Report
 
@@ -30,7 +32,9 @@ def alice(cast: Cast, actor: Who) -> Actor:
 @pytest.fixture
 def run(alice: Actor) -> Run:
     experiment = experiments.create_experiment(alice, "vision", "rates")
-    return experiments.create_run(alice, experiment, name="slow rate", parameters={"lr": 0.25})
+    run = experiments.create_run(alice, experiment, name="slow rate", parameters={"lr": 0.25})
+    store.append(run.id, [Points("loss", [1, 2], [0.5, 0.25], [1, 2])])
+    return run
 
 
 @pytest.fixture
@@ -72,6 +76,26 @@ def test_the_page_shows_text_runs_and_charts_of_the_team(
     assert "<p>The best run.</p>" in page
     assert f'<a href="/runs/{run.id}/">slow rate</a>' in page
     assert 'data-metric="loss"' in page
+
+
+def test_a_chart_of_a_metric_that_no_run_reported_names_those_that_there_are(
+    alice: Actor, run: Run, cast: Cast, browser: Browse
+) -> None:
+    report = services.create_report(alice, "vision", "Wrong", "```chart\nmetric: val/loss\n```")
+    page = browser(cast.viewer).get(f"/reports/{report.id}/").content.decode()
+    assert "No run of this filter has reported val/loss; reported are loss." in page
+    assert "data-metric" not in page
+
+
+def test_a_new_report_begins_with_a_metric_that_the_runs_have(
+    alice: Actor, run: Run, cast: Cast, browser: Browse
+) -> None:
+    store.append(run.id, [Points("val/accuracy", [1, 2], [0.5, 0.75], [1, 2])])
+    experiments.finish_run(alice, run)
+    page = browser(cast.owner).get("/reports/new/").content.decode()
+    assert "metric: val/accuracy\n" in page
+    assert "order: highest.val/accuracy\n" in page
+    assert 'data-metric="val/accuracy"' in page
 
 
 def test_a_block_with_a_mistake_says_so_and_the_rest_is_shown(

@@ -7,6 +7,7 @@ from typing import Any
 from django.urls import reverse
 
 from platform_core.experiments.comparison import MISSING, best_of, flatten
+from platform_core.experiments.names import is_own_tag
 from webapp.experiments.models import Run
 from webapp.metrics.values import Summary
 from webapp.pages.experiments.columns import Column
@@ -52,7 +53,7 @@ def rows(runs: Sequence[Run], columns: Sequence[Column], now_ms: int) -> list[Ro
             is_archived=run.archived_ms is not None,
             started_ms=run.started_ms,
             ended_ms=run.ended_ms,
-            tags=run.tags,
+            tags=_own_tags(run),
             cells=[cells[place] for cells in by_column],
         )
         for place, run in enumerate(runs)
@@ -97,9 +98,15 @@ def value_of(run: Run, column: Column, cost: JobCost | None, now_ms: int) -> Any
         case "gpu_hours":
             return cost.gpu_ms if cost else None
         case "tags":
-            return " ".join(f"{name}={value}" if value else name for name, value in sorted(run.tags.items()))
+            return " ".join(
+                f"{name}={value}" if value else name for name, value in sorted(_own_tags(run).items())
+            )
         case attribute:
             return getattr(run, attribute)
+
+
+def _own_tags(run: Run) -> dict[str, str]:
+    return {name: value for name, value in run.tags.items() if is_own_tag(name)}
 
 
 def text_of(value: object) -> str | None:

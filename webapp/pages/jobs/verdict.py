@@ -12,6 +12,7 @@ from webapp.accounts.permissions import Actor
 from webapp.base.identity import new_id
 from webapp.jobs import queries
 from webapp.pages.jobs import forms, presentation
+from webapp.pages.wording import slot_noun
 from webapp.quotas import queries as quotas
 from webapp.scheduling import dry_run
 
@@ -96,7 +97,7 @@ def _quota(spec: JobSpec, pending: int) -> QuotaLeft | None:
     if limits is None:
         return None
     held = quotas.held(spec.team, spec.gpu_type)
-    unit = "slots" if spec.gpu_type == forms.CPU else "GPUs"
+    unit = slot_noun([spec.gpu_type])
     left = max(0, limits.maximum - held - pending)
     return QuotaLeft(unit, held, pending, spec.num_gpus, left, limits.maximum)
 

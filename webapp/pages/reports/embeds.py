@@ -8,11 +8,14 @@ from django.http import HttpResponseBase
 from django.urls import reverse
 
 from platform_core.errors import TrainmasterError
+from platform_core.experiments.comparison import headline
+from platform_core.experiments.names import is_metric
 from webapp.accounts.models import Role
 from webapp.accounts.permissions import Actor
 from webapp.base.identity import now_ms
 from webapp.experiments import queries as experiments
 from webapp.experiments.models import Run
+from webapp.metrics import queries as metrics
 from webapp.pages.experiments import charts, columns, run_table
 from webapp.pages.experiments.charts import Drawing
 from webapp.pages.experiments.columns import Column
@@ -24,6 +27,7 @@ from webapp.pages.runs import files
 
 MOST_RUNS = {"chart": 20, "runs": 100}
 RUNS = {"chart": 10, "runs": 20}  # without a line `most`
+MOST_NAMED = 6  # metrics, in a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,9 @@ def _chart(team: str, embed: Embed, addresses: Addresses) -> Shown:
     runs = _runs(team, embed)
     if not runs:
         return Refused(embed.number, embed.kind, "No run matches this filter.")
+    known = metrics.keys(run.id for run in runs)
+    if metric not in known:
+        return Refused(embed.number, embed.kind, _without(metric, known))
     fetched = {
         "key": metric,
         "url": addresses.chart(embed, runs),
@@ -140,6 +147,19 @@ def _chart(team: str, embed: Embed, addresses: Addresses) -> Shown:
         subjects,
         len(runs),
     )
+
+
+def _without(metric: str, known: Sequence[str]) -> str:
+    reported = [key for key in known if is_metric(key)]
+    more = f" and {len(reported) - MOST_NAMED} more" if len(reported) > MOST_NAMED else ""
+    others = f"; reported are {', '.join(reported[:MOST_NAMED])}{more}" if reported else ""
+    return f"No run of this filter has reported {metric}{others}."
+
+
+def example_metric(team: str) -> str:
+    """By which the newest runs of the team are judged, for a text to begin with."""
+    runs = selected(_reader(team), Selection(team, filter='state = "succeeded"'), limit=RUNS["chart"]).runs
+    return headline(metrics.keys(run.id for run in runs)) or "loss"
 
 
 def _table(team: str, embed: Embed, addresses: Addresses) -> Shown:

@@ -9,6 +9,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from platform_core.errors import TrainmasterError
+from platform_core.experiments.comparison import direction
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.accounts.queries import actor_of
@@ -28,13 +29,13 @@ Describe the question, the runs and what they show.
 
 ```chart
 runs: state = "succeeded"
-metric: loss
+metric: METRIC
 ```
 
 ```runs
 runs: state = "succeeded"
-columns: params.lr, metrics.loss
-order: lowest.loss
+columns: params.lr, metrics.METRIC
+order: ORDER.METRIC
 ```
 """
 
@@ -110,6 +111,12 @@ def _writable(actor: Actor) -> list[str]:
     return [view.slug for view in team_views(actor.sees) if permissions.may(actor, "report.edit", view.slug)]
 
 
+def _example(team: str) -> str:
+    metric = embeds.example_metric(team)
+    order = "highest" if direction(metric) > 0 else "lowest"
+    return EXAMPLE.replace("METRIC", metric).replace("ORDER", order)
+
+
 @login_required
 @require_GET
 def detail(request: HttpRequest, report_id: str) -> HttpResponse:
@@ -163,7 +170,7 @@ def create(request: HttpRequest) -> HttpResponse:
             )
         wanted = request.GET.get("team", "")
         team = wanted if wanted in teams else teams[0]
-        return _edit_page(request, None, {"team": team, "title": "", "text": EXAMPLE})
+        return _edit_page(request, None, {"team": team, "title": "", "text": _example(team)})
     team, title, text = (request.POST.get(name, "") for name in ("team", "title", "text"))
     permissions.require(actor, "report.edit", team)
     if request.POST.get("preview"):

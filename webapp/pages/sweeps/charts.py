@@ -62,7 +62,7 @@ def cost_by_trial(sweep: Sweep, costs: Mapping[str, JobCost]) -> dict[str, Any]:
         "low": [0.0] * len(priced),
     }
     return {
-        "x": {"kind": "value", "title": "trial", "key": "trial"},
+        "x": {"kind": "value", "title": "trial", "key": "trial", "whole": True},
         "y": {"title": "cost in $"},
         "series": [series] if priced else [],
         "marks": [],

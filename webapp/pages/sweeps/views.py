@@ -18,7 +18,7 @@ from platform_core.sweeps.definition import Budget
 from platform_core.sweeps.states import Sweep as SweepValue
 from platform_core.sweeps.states import Trial, TrialState
 from platform_core.sweeps.transitions import best
-from platform_core.units import HOUR_MS, MICRO_DOLLARS, format_duration_ms, plural
+from platform_core.units import HOUR_MS, MICRO_DOLLARS, format_duration_ms, format_micro_dollars, plural
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.accounts.queries import actor_of
@@ -160,7 +160,7 @@ def _kpis(sweep: SweepValue, winner: Trial | None) -> list[Figure]:
             "Pruned", str(states.count(TrialState.PRUNED)), plural(states.count(TrialState.FAILED), "failure")
         ),
         Figure("GPU-hours", f"{sweep.gpu_ms / HOUR_MS:.2f}", hours),
-        Figure("Cost", f"${sweep.micro_dollars / MICRO_DOLLARS:.2f}", cost),
+        Figure("Cost", format_micro_dollars(sweep.micro_dollars), cost),
         Figure("Time", format_duration_ms(max(0, ended_ms - sweep.created_ms)), wall),
     ]
 

@@ -1,17 +1,22 @@
-"""The series of runs written as event files, and what is new in them appended."""
+"""The series and rich values of runs written as event files, and what is new in them appended."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from platform_core.errors import TrainmasterError
 from trainmaster.event_files.writing import EventWriter
-from webapp.experiments.models import Run
+from webapp.experiments import rich_values
+from webapp.experiments.models import RichValue, Run
 from webapp.metrics import queries as metrics
 from webapp.metrics.values import Summary
 
 MOST_POINTS = 1_000  # of a series at first; TensorBoard keeps as many
+MOST_VALUES = 2_000  # of all runs at one look, the newest
+MOST_OF_A_KEY = 10  # of these; TensorBoard keeps as many images
 _UNSAFE = re.compile(r"[^A-Za-z0-9._=-]+")
 
 Steps = dict[int, tuple[int, dict[str, float]]]  # step → time and values
@@ -23,9 +28,11 @@ class Exporter:
         self._versions: dict[str, int] = {}
         self._writers: dict[str, EventWriter] = {}
         self._written: dict[tuple[str, str], int] = {}  # run and metric → last step
+        self._last_value = 0  # id of the newest rich value of all runs
 
     def sync(self, runs: Sequence[Run]) -> None:
         ids = [run.id for run in runs]
+        followed = [run_id for run_id in ids if run_id in self._versions]
         for run, version in zip(runs, metrics.version(ids), strict=True):
             known = self._versions.get(run.id)
             if known is None:
@@ -34,6 +41,9 @@ class Exporter:
             elif known != version:
                 self._write(run, self._news(run, known))
             self._versions[run.id] = version
+        values = rich_values.newest(followed, self._last_value, MOST_VALUES)
+        values += rich_values.newest(set(ids).difference(followed), 0, MOST_VALUES)
+        self._write_values(values)
 
     def _begin(self, run: Run) -> None:
         name = f"{_UNSAFE.sub('_', run.name)[:80]}-{run.id[-8:]}"
@@ -50,6 +60,25 @@ class Exporter:
             writer.scalars(step, at_ms, values)
             self._written |= {(run.id, key): step for key in values}
         writer.flush()
+
+    def _write_values(self, newest: Sequence[RichValue]) -> None:
+        counts: Counter[tuple[str, str]] = Counter()
+        chosen: list[tuple[RichValue, str]] = []
+        for value in newest:
+            key = value.key if value.index == 0 else f"{value.key}/{value.index}"
+            counts[value.run_id, key] += 1
+            if counts[value.run_id, key] <= MOST_OF_A_KEY:
+                chosen.append((value, key))
+        for value, key in reversed(chosen):
+            content = value.document
+            try:
+                content = b"".join(rich_values.read(value, 0, value.size)) if content is None else content
+            except TrainmasterError:
+                continue  # the store does not answer; the curves are worth showing without it
+            self._writers[value.run_id].value(key, value.step, value.at_ms, value.kind, content)
+        for run_id in {value.run_id for value, _ in chosen}:
+            self._writers[run_id].flush()
+        self._last_value = max(self._last_value, *(value.pk for value in newest), 0)
 
     def _news(self, run: Run, version: int) -> Steps:
         steps: Steps = {}

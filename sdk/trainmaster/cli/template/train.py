@@ -32,11 +32,11 @@ for step in range(done + 1, steps + 1):
     loss.backward()
     optimizer.step()
 
-    trainmaster.log(step, **{"train/loss": loss})
+    trainmaster.log(step, {"train/loss": loss})
     if step % 50 == 0:
         with torch.no_grad():
             error = nn.functional.mse_loss(model(held_out), torch.sin(held_out))
-        trainmaster.log(step, **{"val/loss": error})
+        trainmaster.log(step, {"val/loss": error})
 
     stopping = trainmaster.should_stop()
     if stopping or step == steps or trainmaster.checkpoint_due(step, every=100):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from agent.job_files import JobPath
 from agent.work_folder import WorkFolder
@@ -24,11 +24,11 @@ class Orders:
     save: int = 0
     checkpoint_interval_ms: int = 0  # 0: the interval that its environment names
     stop: StopOrder | None = None
-    profile: ProfileOrder | None = None
+    profiles: tuple[ProfileOrder, ...] = ()
 
 
 def orders_of(wanted: AttemptWanted) -> Orders:
-    return Orders(wanted.save_order, wanted.checkpoint_interval_ms, profile=wanted.profile)
+    return Orders(wanted.save_order, wanted.checkpoint_interval_ms, profiles=wanted.profiles)
 
 
 def stop_order(now_ms: int, grace_seconds: int, wanted: AttemptWanted | None) -> StopOrder:
@@ -49,9 +49,6 @@ def write_orders(folder: WorkFolder, orders: Orders) -> None:
     if orders.stop is not None:
         stop = orders.stop
         document["stop"] = {"at_ms": stop.at_ms, "deadline_ms": stop.deadline_ms, "reason": stop.reason}
-    if orders.profile is not None:
-        profile = orders.profile
-        document["profile"] = {
-            "number": profile.number, "steps": profile.steps, "ranks": list(profile.ranks), "kind": profile.kind,
-        }  # fmt: skip
+    if orders.profiles:
+        document["profiles"] = [asdict(profile) for profile in orders.profiles]
     JobPath(folder.path, NAME).replace(json.dumps(document).encode())

@@ -95,7 +95,7 @@ class AttemptWanted:
     stop_deadline_ms: int = 0  # when the grace of a stop ends, in ms since 1970; 0: not known
     stop_reason: str = ""
     stacks_order: int = 0  # a greater one asks for stack dumps of all ranks
-    profile: ProfileOrder | None = None
+    profiles: tuple[ProfileOrder, ...] = ()  # the last orders, which a script follows one after another
 
 
 @dataclass(frozen=True, slots=True)

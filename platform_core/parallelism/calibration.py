@@ -35,12 +35,13 @@ class Calibration:
                 else "no job measured here"
             )
             return f"not calibrated: {seen}; the band is that of published figures"
-        band = f"{_signed(self.low)} to {_signed(self.high)}"
+        band = f"{apart(self.low)} to {apart(self.high)}"
         return f"predictions times {self.factor:.2f}, learnt from {self.rows} jobs here; nine of ten within {band}"
 
 
 ENOUGH = 5  # jobs, before a constant replaces the planner's own number
 EXACT = 19  # jobs, from which on nine of ten of the next ones lie between two of those seen
+MANY_TIMES = 10  # beyond, percentages say little
 
 
 def calibrate(steps: Sequence[tuple[float, float]]) -> Calibration:
@@ -103,5 +104,8 @@ def _median_without(ordered: Sequence[float], place: int) -> float:
     return (element((count - 1) // 2) + element(count // 2)) / 2
 
 
-def _signed(ratio: float) -> str:
+def apart(ratio: float) -> str:
+    """How far two times are apart, in words."""
+    if ratio >= MANY_TIMES:
+        return f"{round(ratio):,} times as long"
     return f"{round(100 * (ratio - 1)):+d} %"

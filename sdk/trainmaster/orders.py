@@ -1,7 +1,7 @@
 """Orders to a running script: `orders.json` in the attempt's work folder, which the agent replaces as a whole.
 
     {"save": 3, "checkpoint_interval_ms": 600000, "stop": {"at_ms", "deadline_ms", "reason"},
-     "profile": {"number": 1, "steps": 20, "ranks": [0], "kind": "trace"}}
+     "profiles": [{"number": 1, "steps": 20, "ranks": [0], "kind": "trace"}, …]}
 
 `save` grows with each order to save now; an interval of 0 is the one of the environment.
 """
@@ -26,10 +26,10 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    number: int = 0  # 0: none was ordered
-    steps: int = 0
-    ranks: tuple[int, ...] = ()
-    kind: str = "trace"  # or memory, or flame
+    number: int
+    steps: int
+    ranks: tuple[int, ...]
+    kind: str  # trace, memory or flame
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Orders:
     save: int = 0
     checkpoint_interval_ms: int = 0
     stop: Stop | None = None
-    profile: Profile = Profile()
+    profiles: tuple[Profile, ...] = ()  # in the order of their numbers
 
 
 class OrdersFile:
@@ -63,15 +63,16 @@ class OrdersFile:
 
 def _parse(data: bytes) -> Orders:
     document = json.loads(data)
-    stop, profile = document.get("stop"), document.get("profile")
+    stop = document.get("stop")
     return Orders(
         int(document.get("save", 0)),
         int(document.get("checkpoint_interval_ms", 0)),
         Stop(int(stop["at_ms"]), int(stop["deadline_ms"]), str(stop.get("reason", ""))) if stop else None,
-        _profile(profile) if profile else Profile(),
+        tuple(map(_profile, document.get("profiles", ()))),
     )
 
 
 def _profile(order: dict[str, Any]) -> Profile:
-    kind = str(order.get("kind") or "trace")  # agents of before there were kinds name none
-    return Profile(int(order["number"]), int(order["steps"]), tuple(map(int, order["ranks"])), kind)
+    return Profile(
+        int(order["number"]), int(order["steps"]), tuple(map(int, order["ranks"])), str(order["kind"])
+    )

@@ -215,12 +215,16 @@ def add_artifact(
 
 
 def follow_jobs(jobs: Sequence[JobValue]) -> None:
-    """Gives the runs of these jobs their state and times, and ends the runs below those that have ended."""
+    """Gives the runs of these jobs their state and times, and ends the runs below those that have ended.
+
+    A run has begun with the first attempt of its job."""
     now = now_ms()
+    known = Run.objects.filter(id__in=[job.id for job in jobs], started_ms__isnull=False)
+    begun = dict(known.values_list("id", "started_ms"))
     columns = {
         job.id: {
             "state": of_job(job.state),
-            "started_ms": job.started_ms,
+            "started_ms": begun.get(job.id, job.started_ms),
             "ended_ms": job.finished_ms,
             "changed_ms": now,
         }

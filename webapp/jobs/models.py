@@ -323,10 +323,13 @@ class UtilisationSample(models.Model):
 
 
 class ProfileOrder(models.Model):
-    """The last profile that was ordered of an attempt."""
+    """A profile that was ordered of an attempt, one of the last."""
 
-    attempt = models.OneToOneField(Attempt, models.CASCADE, related_name="profile_order")
-    number = models.PositiveIntegerField(help_text="grows with each order")
+    attempt = models.ForeignKey(Attempt, models.CASCADE, related_name="profile_orders")
+    number = models.PositiveIntegerField(help_text="grows with each order of the attempt")
     steps = models.PositiveIntegerField()
     ranks = models.JSONField()
     kind = models.CharField(max_length=10, default="trace")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["attempt", "number"], name="one_profile_a_number")]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from django.db import transaction
+from django.db.models import Max
 
 from platform_core.errors import TrainmasterError
 from platform_core.jobs.states import JobState
@@ -17,6 +20,7 @@ from webapp.nodes import services as clusters
 from webapp.sockets import services as sockets
 
 STEPS, MOST_STEPS, MOST_RANKS = 20, 200, 16
+KEPT = 16  # orders of an attempt: a script that has not followed an older one by now never will
 KINDS = {
     "trace": "profile",
     "memory": "memory",
@@ -35,12 +39,12 @@ def order(
         permissions.require(actor, "job.cancel", job.team_id, owner=job.user.username)
         _require_sensible(job, steps, ranks, kind)
         attempt = Attempt.objects.get(job=job, number=job.attempt)
-        row, is_new = ProfileOrder.objects.get_or_create(
-            attempt=attempt, defaults={"number": 1, "steps": steps, "ranks": sorted(set(ranks)), "kind": kind}
+        earlier = ProfileOrder.objects.filter(attempt=attempt)
+        number = 1 + (earlier.aggregate(last=Max("number"))["last"] or 0)
+        row = ProfileOrder.objects.create(
+            attempt=attempt, number=number, steps=steps, ranks=sorted(set(ranks)), kind=kind
         )
-        if not is_new:
-            row.number, row.steps, row.ranks, row.kind = row.number + 1, steps, sorted(set(ranks)), kind
-            row.save(update_fields=["number", "steps", "ranks", "kind"])
+        earlier.filter(number__lte=number - KEPT).delete()
         clusters.touch(
             Member.objects.filter(attempt=attempt, drained=False).values_list("node_id", flat=True)
         )
@@ -53,10 +57,10 @@ def order(
     return _value(row)
 
 
-def ordered(attempt_ids: Collection[str]) -> dict[str, Order]:
-    """By attempt, the last order."""
-    rows = ProfileOrder.objects.filter(attempt__in=attempt_ids)
-    return {row.attempt_id: _value(row) for row in rows}
+def ordered(attempt_ids: Collection[str]) -> dict[str, tuple[Order, ...]]:
+    """By attempt, the last orders, oldest first."""
+    rows = ProfileOrder.objects.filter(attempt__in=attempt_ids).order_by("attempt", "number")
+    return {key: tuple(map(_value, its)) for key, its in groupby(rows, attrgetter("attempt_id"))}
 
 
 def _value(row: ProfileOrder) -> Order:

@@ -93,7 +93,7 @@ def _with_profiles(states: Sequence[Wanted]) -> list[Wanted]:
         replace(
             state,
             attempts=tuple(
-                replace(attempt, profile=orders.get(attempt.attempt_id)) for attempt in state.attempts
+                replace(attempt, profiles=orders.get(attempt.attempt_id, ())) for attempt in state.attempts
             ),
         )
         for state in states

@@ -29,7 +29,7 @@ class Profiler:
         self._orders = OrdersFile(work_folder)
         self._done, self._warn, self._clock = done, warn, clock
         self._look_at = 0.0
-        self._followed: int | None = None  # number of the last order
+        self._followed = 0  # number of the last order
         self._recording: tuple[Profile, Recorder, int, float] | None = None
 
     def step(self, step: int) -> None:
@@ -47,8 +47,8 @@ class Profiler:
             self._warn(f"the profile that was ordered could not be made: {type(error).__name__}: {error}")
 
     def _look(self, step: int) -> None:
-        order = self._orders.read().profile
-        if order.number <= (self._followed or 0):
+        order = next((each for each in self._orders.read().profiles if each.number > self._followed), None)
+        if order is None:
             return
         self._followed = order.number
         if self._rank not in order.ranks or threading.current_thread() is not threading.main_thread():

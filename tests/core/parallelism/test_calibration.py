@@ -10,6 +10,7 @@ from platform_core.parallelism.calibration import (
     ENOUGH,
     EXACT,
     Calibration,
+    apart,
     calibrate,
     errors,
     errors_leave_one_out,
@@ -44,6 +45,13 @@ def test_leaving_one_out_calibrates_on_all_the_others(steps: list[tuple[float, f
 
 def test_errors_are_shares_of_what_was_measured() -> None:
     assert errors([(1.1, 1.0), (0.5, 1.0)]) == pytest.approx([0.1, -0.5])
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"), [(0.5, "-50 %"), (1.05, "+5 %"), (9.9, "+890 %"), (1073.4, "1,073 times as long")]
+)
+def test_two_times_are_apart_by_percents_or_by_many_times(ratio: float, words: str) -> None:
+    assert apart(ratio) == words
 
 
 def test_a_few_jobs_teach_nothing_yet() -> None:

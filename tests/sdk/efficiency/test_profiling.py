@@ -18,10 +18,12 @@ Make = Callable[..., Run]
 def order(
     tmp_path: Path, number: int, steps: int = 3, ranks: tuple[int, ...] = (0,), kind: str = "trace"
 ) -> None:
-    new = tmp_path / "attempt" / "orders.new"
+    """Beside those that are in the file."""
+    file, new = tmp_path / "attempt" / "orders.json", tmp_path / "attempt" / "orders.new"
+    before = json.loads(file.read_text())["profiles"] if file.exists() else []
     profile = {"number": number, "steps": steps, "ranks": ranks, "kind": kind}
-    new.write_text(json.dumps({"save": 0, "profile": profile}))
-    os.replace(new, tmp_path / "attempt" / "orders.json")
+    new.write_text(json.dumps({"save": 0, "profiles": [*before, profile]}))
+    os.replace(new, file)
 
 
 def train(run: Run, first: int, steps: int) -> None:
@@ -54,6 +56,16 @@ def test_an_order_becomes_a_trace_a_table_and_shares(on_a_node: Make, tmp_path: 
     order(tmp_path, 2, steps=1)
     train(run, 20, 3)
     assert [event["name"] for event in events(spool, "artifact")][1] == "profile-2-rank-0.json.gz"
+
+
+def test_orders_are_followed_one_after_another(on_a_node: Make, tmp_path: Path) -> None:
+    run = on_a_node()
+    order(tmp_path, 1, steps=2)
+    order(tmp_path, 2, ranks=(1,))
+    order(tmp_path, 3, steps=1, kind="memory")
+    train(run, 1, 8)
+    names = [event["name"] for event in events(tmp_path / "attempt" / "spool" / "rank-0.jsonl", "artifact")]
+    assert names == ["profile-1-rank-0.json.gz", "memory-3-rank-0.json.gz"]
 
 
 def test_other_ranks_go_on(on_a_node: Make, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from webapp.accounts.models import User
 from webapp.experiments import services
 from webapp.experiments.models import Run
 from webapp.experiments.services import Point
+from webapp.jobs.mapping import job_value
 from webapp.jobs.models import Job
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -131,6 +133,14 @@ def test_time_since_the_start_orders_the_points_by_their_time(job: Job, owner: U
     services.ingest(job.id, 1, points)
     [series] = series_of(browser(owner), runs=job.id, key="loss", x="time")
     assert (series["x"], series["y"]) == ([1.5, 3.0, 9.0], [2.0, 1.0, 3.0])
+
+
+def test_time_counts_from_the_first_attempt(job: Job) -> None:
+    Run.objects.filter(id=job.id).update(started_ms=None)
+    value = job_value(job, None, [])
+    for started_ms in (1_000, None, 9_000):  # placed, waiting again, placed again
+        services.follow_jobs([replace(value, started_ms=started_ms)])
+    assert Run.objects.get(id=job.id).started_ms == 1_000
 
 
 @pytest.mark.parametrize("key", ["", "unknown"])

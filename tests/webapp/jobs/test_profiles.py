@@ -12,6 +12,7 @@ from tests.webapp.conftest import Cast
 from tests.webapp.jobs.conftest import say, tick
 from webapp.accounts.models import User
 from webapp.jobs.models import Job, Member
+from webapp.jobs.profiles import KEPT
 from webapp.rpc.wanted import wanted_states
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -26,19 +27,23 @@ def job(submit: Callable[..., Job]) -> Job:
     return job
 
 
-def at_nodes(job: Job) -> list[ProfileOrder | None]:
+def at_nodes(job: Job) -> list[tuple[ProfileOrder, ...]]:
     nodes = Member.objects.filter(attempt__job=job).values_list("node_id", flat=True)
-    return [attempt.profile for state in wanted_states(list(nodes)) for attempt in state.attempts]
+    return [attempt.profiles for state in wanted_states(list(nodes)) for attempt in state.attempts]
 
 
-def test_an_order_reaches_every_node_and_a_later_one_replaces_it(job: Job, cast: Cast, api: Api) -> None:
-    assert set(at_nodes(job)) == {None}
+def test_orders_reach_every_node_one_after_another(job: Job, cast: Cast, api: Api) -> None:
+    assert set(at_nodes(job)) == {()}
     address = f"/api/v1/training-jobs/{job.id}/profile"
     answer = api(cast.owner).post(address, {"steps": 5, "ranks": [1, 0, 1]}, format="json")
     assert answer.json() == {"kind": "trace", "number": 1, "steps": 5, "ranks": [0, 1]}
-    assert set(at_nodes(job)) == {ProfileOrder(1, 5, (0, 1))}
+    assert set(at_nodes(job)) == {(ProfileOrder(1, 5, (0, 1)),)}
     assert api(cast.owner).post(address, {}, format="json").json()["number"] == 2
-    assert set(at_nodes(job)) == {ProfileOrder(2, 20, (0,))}
+    assert set(at_nodes(job)) == {(ProfileOrder(1, 5, (0, 1)), ProfileOrder(2, 20, (0,)))}
+    for _ in range(KEPT):
+        api(cast.owner).post(address, {}, format="json")
+    [kept] = set(at_nodes(job))
+    assert [order.number for order in kept] == list(range(3, KEPT + 3))
 
 
 def test_the_button_says_where_the_profile_will_be(
@@ -48,7 +53,7 @@ def test_the_button_says_where_the_profile_will_be(
     assert "Profile 20 steps" in client.get(f"/jobs/{job.id}/").content.decode()
     page = client.post(f"/jobs/{job.id}/profile/", follow=True).content.decode()
     assert "Rank 0 records its next 20 steps." in page
-    assert set(at_nodes(job)) == {ProfileOrder(1, 20, (0,))}
+    assert set(at_nodes(job)) == {(ProfileOrder(1, 20, (0,)),)}
 
 
 @pytest.mark.parametrize("kind", ["memory", "flame"])
@@ -57,7 +62,7 @@ def test_the_menu_orders_other_kinds_of_any_rank(
 ) -> None:
     page = browser(cast.owner).post(f"/jobs/{job.id}/profile/", {"kind": kind, "rank": "1"}, follow=True)
     assert "Rank 1 records its next 20 steps." in page.content.decode()
-    assert set(at_nodes(job)) == {ProfileOrder(1, 20, (1,), kind)}
+    assert set(at_nodes(job)) == {(ProfileOrder(1, 20, (1,), kind),)}
 
 
 @pytest.mark.parametrize(

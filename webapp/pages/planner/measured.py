@@ -11,7 +11,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
-from platform_core.parallelism.calibration import ENOUGH, Calibration
+from platform_core.parallelism.calibration import ENOUGH, Calibration, apart
 from webapp.accounts.permissions import require
 from webapp.accounts.queries import actor_of
 from webapp.experiments import predictions
@@ -32,7 +32,7 @@ class Row:
 
     @property
     def error_shown(self) -> str:
-        return f"{round(100 * self.error):+d} %"
+        return apart(1 + self.error)
 
 
 @dataclass(frozen=True, slots=True)

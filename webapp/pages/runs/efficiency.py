@@ -6,6 +6,7 @@ from typing import Any
 
 from platform_core.efficiency.advice import Advice
 from platform_core.efficiency.ranks import Rank
+from platform_core.parallelism.calibration import apart
 from platform_core.units import format_bytes
 from webapp.experiments import efficiency, predictions
 from webapp.experiments.models import Run
@@ -148,8 +149,8 @@ def _predicted(run: Run) -> list[Figure]:
     if kept is None:
         return []
     seconds = kept.predicted_seconds * predictions.calibration(kept.gpu_type).factor
-    apart = f"measured {100 * (kept.measured_seconds / seconds - 1):+.0f} %, without data"
-    figures = [Figure("Step predicted", _milliseconds(seconds), apart)]
+    note = f"measured {apart(kept.measured_seconds / seconds)}, without data"
+    figures = [Figure("Step predicted", _milliseconds(seconds), note)]
     if kept.measured_bytes:
         figures.append(Figure("Memory predicted", format_bytes(kept.predicted_bytes), kept.layout))
     return figures

@@ -869,7 +869,7 @@ class AttemptWanted(_message.Message):
     STOP_DEADLINE_MS_FIELD_NUMBER: _builtins.int
     STOP_REASON_FIELD_NUMBER: _builtins.int
     STACKS_ORDER_FIELD_NUMBER: _builtins.int
-    PROFILE_FIELD_NUMBER: _builtins.int
+    PROFILES_FIELD_NUMBER: _builtins.int
     attempt_id: _builtins.str
     action: Global___AttemptWanted.Action.ValueType
     grace_seconds: _builtins.int
@@ -886,8 +886,8 @@ class AttemptWanted(_message.Message):
     @_builtins.property
     def launch(self) -> Global___Launch: ...
     @_builtins.property
-    def profile(self) -> Global___ProfileOrder:
-        """absent: none was ordered"""
+    def profiles(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProfileOrder]:
+        """the last ones, which the script follows one after another"""
 
     def __init__(
         self,
@@ -901,11 +901,11 @@ class AttemptWanted(_message.Message):
         stop_deadline_ms: _builtins.int = ...,
         stop_reason: _builtins.str = ...,
         stacks_order: _builtins.int = ...,
-        profile: Global___ProfileOrder | None = ...,
+        profiles: _abc.Iterable[Global___ProfileOrder] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["launch", b"launch", "profile", b"profile"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["launch", b"launch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "attempt_id", b"attempt_id", "checkpoint_interval_ms", b"checkpoint_interval_ms", "grace_seconds", b"grace_seconds", "launch", b"launch", "profile", b"profile", "save_order", b"save_order", "stacks_order", b"stacks_order", "stop_deadline_ms", b"stop_deadline_ms", "stop_reason", b"stop_reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "attempt_id", b"attempt_id", "checkpoint_interval_ms", b"checkpoint_interval_ms", "grace_seconds", b"grace_seconds", "launch", b"launch", "profiles", b"profiles", "save_order", b"save_order", "stacks_order", b"stacks_order", "stop_deadline_ms", b"stop_deadline_ms", "stop_reason", b"stop_reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -94,6 +94,10 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
                 continue
             if not eviction.in_order:
                 unreserved.append(job)
+                if (
+                    policy.reservations
+                ):  # or the smaller jobs of its team could hold for ever what it waits for
+                    state.reserve_quota(with_gpus(job, job.min_gpus))
                 continue
         if not _reserve(state, policy, [job]) and not policy.skip_ahead:
             waiting.extend(_waiting(ranked[number + 1 :], state))

@@ -196,3 +196,12 @@ def test_with_what_production_starts_with_the_first_in_order_starts_within_the_l
 def test_with_what_production_starts_with_the_gang_of_a_team_beyond_its_share_starts() -> None:
     story = Story([hour("gang", 1, 8, 24, "a"), *stream("b")], [(9.0, 0.5, 1.0)])
     assert starts(story, PRODUCTION)["gang"][0] <= FORGIVEN_MS + 2 * DAY_MS
+
+
+def test_with_what_production_starts_with_the_first_in_order_is_not_kept_out_by_its_own_team() -> None:
+    """It may hold all that its team may; two smaller jobs of the team hold that, and never end together."""
+    own = [hour(f"c{number:02}", 4 * number, 2, 5, "c") for number in range(30)]
+    others = [hour(f"a{number:02}", 4 * number, 2, 7, "a") for number in range(30)]
+    jobs = [replace(job, limit_ms=3 * job.duration_ms) for job in (*own, *others, hour("gang", 1, 4, 1, "c"))]
+    story = Story(jobs, [(0.5, 0.5, 0.5)], most=(4, 4, 4))
+    assert starts(story, PRODUCTION)["gang"][0] <= 5 * HOUR_MS

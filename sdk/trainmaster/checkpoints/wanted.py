@@ -40,4 +40,11 @@ def _is_answered(path: Path) -> bool:
 
 
 def _bytes_in(folder: Path) -> int:
-    return sum(entry.stat().st_size for entry in os.scandir(folder) if entry.is_file())
+    return sum(_size(entry) for entry in os.scandir(folder))
+
+
+def _size(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat().st_size if entry.is_file() else 0
+    except FileNotFoundError:  # the agent has given it its final name meanwhile
+        return 0

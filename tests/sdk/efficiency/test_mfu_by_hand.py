@@ -29,6 +29,8 @@ def test_the_recorded_mfu_is_the_one_by_hand() -> None:
     [found] = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"measure": "mfu"')]
     assert found["windows"] >= 1
     assert found["sdk_flops_per_step"] == pytest.approx(found["by_hand_flops_per_step"], rel=1e-4)
-    assert found["sdk_flops_per_second"] > 0  # how near to the one by hand, the benchmark tells on a quiet machine
+    assert (
+        found["sdk_flops_per_second"] > 0
+    )  # how near to the one by hand, the benchmark tells on a quiet machine
     assert found["by_hand_mfu"] == pytest.approx(found["by_hand_flops_per_second"] / 1e12)
     assert found["sdk_mfu"] is None  # of a CPU no peak is known

@@ -146,5 +146,5 @@ def test_the_problems_of_a_sweep_file_are_listed_by_field(sweeps: Sweeps, tmp_pa
     )
     result = CliRunner().invoke(main, ["sweep", str(tmp_path / "sweep.yaml")])
     assert result.exit_code == 1
-    assert "space.lr.high: space.lr.high is 1, not more than low 2; raise it" in result.output
-    assert "objectiv: objectiv is not a field; did you mean objective?" in result.output
+    assert "  space.lr.high is 1, not more than low 2; raise it" in result.output
+    assert "  objectiv is not a field; did you mean objective?" in result.output

@@ -139,7 +139,8 @@ def test_it_never_waits_where_it_would_end_later_nor_past_its_bound(
 
 @st.composite
 def delays(draw: st.DrawFn) -> tuple[Snapshot, list[int]]:
-    """Nodes half in use by jobs that hold them as long as they like, whatever was expected."""
+    """Nodes half in use by jobs that hold them as long as they like, whatever was expected; and the minutes between
+    looks, of which sixty are more than the longest bound of six hours."""
     count = draw(st.integers(2, 5))
     nodes = [
         node(f"n{number}", free=draw(st.sampled_from([0, 4, 8])), rack=draw(st.sampled_from(["r1", "r2"])))
@@ -160,7 +161,7 @@ def delays(draw: st.DrawFn) -> tuple[Snapshot, list[int]]:
     ]
     steps.sort(key=lambda step: step.step_us)
     job = trainer(gpus, *steps, hours=draw(st.integers(1, 40)))
-    return snapshot(nodes, [job], held=held), draw(st.lists(st.integers(1, 120), min_size=1, max_size=6))
+    return snapshot(nodes, [job], held=held), draw(st.lists(st.integers(8, 120), min_size=1, max_size=6))
 
 
 @given(delays(), st.integers(0, 6).map(lambda hours: hours * HOUR_MS))

@@ -105,11 +105,15 @@ class Node:
 
     def standby_cpu_s(self) -> float | None:
         """The CPU time of what stands by here for the next attempt; None while something is still being started."""
-        seconds, count = 0.0, 0
+        seconds, count, at_work = (
+            0.0,
+            0,
+            set(self.roots()),
+        )  # what stood by and has begun is an attempt like others
         assert self.process is not None
         for waiting in psutil.Process(self.process.pid).children():
             with suppress(psutil.Error):
-                if "agent.launchers.waiting" not in waiting.cmdline():
+                if waiting in at_work or "agent.launchers.waiting" not in waiting.cmdline():
                     continue
                 for process in waiting.children(recursive=True):
                     times = process.cpu_times()

@@ -7,7 +7,6 @@ round grows with the number of different demands and of placements, not of pendi
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +23,7 @@ from platform_core.scheduling.preemption.eviction import Eviction, Ranked
 from platform_core.scheduling.preemption.reclaim import reclaim_for
 from platform_core.scheduling.reservations.nodes import Reservation
 from platform_core.scheduling.state.kept_places import KeptPlaces, without_paused
+from platform_core.scheduling.state.owners import overtaken_by, owners_of
 from platform_core.scheduling.state.place_choice import as_left, find_place
 from platform_core.scheduling.state.round_state import RoundState
 from platform_core.scheduling.state.what_if import claim_released, count_stopping_jobs, fits_reserved_nodes
@@ -82,23 +82,18 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
         if state.is_migrating(job.id):
             state.reserve_place(job)
             continue
-        placement = _started(state, policy, job)
-        if placement is not None:
+        if (placement := _started(state, policy, job)) is not None:
             started.append((job, placement))
             continue
         waiting.append(as_left(state, job))
-        if _free_capacity(state, policy, job, eviction):
+        if _free_capacity(state, policy, job, eviction) or (
+            eviction and eviction.free_capacity_for(job, rank)
+        ):
             continue
-        if eviction is not None and eviction.is_entitled(job):
-            if eviction.free_capacity_for(job, rank):
-                continue
-            if not eviction.in_order:
-                unreserved.append(job)
-                if (
-                    policy.reservations
-                ):  # or the smaller jobs of its team could hold for ever what it waits for
-                    state.reserve_quota(with_gpus(job, job.min_gpus))
-                continue
+        if eviction and eviction.is_entitled(job) and not eviction.in_order:
+            unreserved.append(job)
+            _reserve_quota(state, policy, job)
+            continue
         if not _reserve(state, policy, [job]) and not policy.skip_ahead:
             waiting.extend(_waiting(ranked[number + 1 :], state))
             break
@@ -149,8 +144,8 @@ def _put_first(
     resized = sorted([entry for entry in ranked if entry[1].resize_to], key=lambda entry: entry[1].id)
     if policy.reclaims and state.quota.has_guarantees:
         queue = [job for _, job in ranked if not job.resize_to]
-        owners = _owners(queue, state)
-        state.set_owners(owners, _overtaken(queue, state, owners) if policy.reservations else {})
+        owners = owners_of(queue, state)
+        state.set_owners(owners, overtaken_by(queue, state, owners) if policy.reservations else {})
     if not resized and not state.owners and not with_nodes:
         return (), ranked
     owners_first = [entry for entry in ranked if entry[1].id in state.owners]
@@ -187,48 +182,6 @@ def _with_reserved_nodes(ranked: Sequence[Ranked], state: RoundState) -> list[Ra
 def _waiting(ranked: Sequence[Ranked], state: RoundState) -> list[PendingJob]:
     """The queue without migrating jobs, which still run."""
     return [job for _, job in ranked if not state.is_migrating(job.id)]
-
-
-def _owners(queue: Sequence[PendingJob], state: RoundState) -> set[str]:
-    """The first jobs of each team, as far as its guarantee covers them; no job overtakes one of its own team.
-
-    A job larger than the whole guarantee blocks nobody: it can only borrow.
-    """
-    asked = Counter[tuple[str, str]]()
-    closed: set[tuple[str, str]] = set()
-    owners: set[str] = set()
-    for job in queue:
-        team = (job.team, job.gpu_type)
-        if state.is_migrating(job.id):  # its slots are counted where it still runs
-            owners |= {job.id} if state.quota.guarantees(*team, 0) else set()
-            continue
-        if team in closed or job.min_gpus > state.quota.guaranteed(*team):
-            continue
-        asked[team] += job.min_gpus
-        if state.quota.guarantees(*team, asked[team]):
-            owners.add(job.id)
-        else:
-            closed.add(team)
-    return owners
-
-
-def _overtaken(queue: Sequence[PendingJob], state: RoundState, owners: set[str]) -> dict[str, PendingJob]:
-    """Owner → the first job of its team that can only borrow, where the owner comes later in order.
-
-    If that job waits for quota, the owners that come could use up for ever what running jobs free.
-    """
-    first: dict[tuple[str, str], PendingJob] = {}
-    overtaken: dict[str, PendingJob] = {}
-    for job in queue:
-        team = (job.team, job.gpu_type)
-        if team in first:
-            if job.id in owners:
-                overtaken[job.id] = first[team]
-        elif job.id not in owners:
-            least = with_gpus(job, job.min_gpus)
-            if state.could_start(least):
-                first[team] = least
-    return overtaken
 
 
 def _started(state: RoundState, policy: Policy, job: PendingJob) -> Placement | None:
@@ -286,9 +239,15 @@ def _reserve(state: RoundState, policy: Policy, jobs: Sequence[PendingJob]) -> b
         least = with_gpus(job, job.min_gpus)
         if more and (not made or state.in_quota(least)):
             state.reservations.reserve(least)
-        elif policy.reservations:
-            state.reserve_quota(least)
+        else:
+            _reserve_quota(state, policy, job)
     return more
+
+
+def _reserve_quota(state: RoundState, policy: Policy, job: PendingJob) -> None:
+    """Or the smaller jobs of its team could hold for ever what it waits for."""
+    if policy.reservations:
+        state.reserve_quota(with_gpus(job, job.min_gpus))
 
 
 def _explained(decided: Decisions, policy: Policy) -> tuple[Wait, ...]:

@@ -99,7 +99,7 @@ class Eviction:
     def free_capacity_for(self, job: PendingJob, key: OrderKey) -> bool:
         """Stop jobs for an entitled one and hold the rest of the place for it; False where that cannot help."""
         state = self._state
-        if job.num_gpus > (state.quota.maximum(job.team, job.gpu_type) or 0):
+        if not self.is_entitled(job) or job.num_gpus > (state.quota.maximum(job.team, job.gpu_type) or 0):
             return False
         if state.quota.blocked_by(job) is not None:
             return False

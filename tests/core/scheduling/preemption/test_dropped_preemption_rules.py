@@ -238,19 +238,19 @@ RULES: dict[str, Rule] = {
     ),
     "only what is guaranteed is taken back": (
         engine,
-        "_owners",
+        "owners_of",
         lambda queue, state: {job.id for job in queue},
         lambda: fairness.test_what_is_not_guaranteed_is_not_taken_back(4, 4, 3),
     ),
     "nobody passes an earlier one of the same team": (
         engine,
-        "_owners",
+        "owners_of",
         _who_fits_alone,
         fairness.test_nobody_takes_back_what_an_earlier_one_of_its_team_still_waits_for,
     ),
     "who can only borrow holds nobody of its team up": (
         engine,
-        "_owners",
+        "owners_of",
         _none_after_one_that_does_not_fit,
         fairness.test_one_that_asks_for_more_than_the_guarantee_keeps_nobody_from_it,
     ),

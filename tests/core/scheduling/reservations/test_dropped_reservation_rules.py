@@ -76,7 +76,7 @@ RULES: dict[str, Rule] = {
     ),
     "nor by those within the guarantee": (
         engine,
-        "_overtaken",
+        "overtaken_by",
         lambda queue, state, owners: {},
         quota.test_whoever_is_within_the_guarantee_does_not_use_up_what_an_earlier_one_of_the_team_waits_for,
     ),

@@ -60,7 +60,7 @@ def test_a_slow_server_plans_the_curve_in_several_requests(
     page = client.get(
         f"/planner/?{SMALL}&global_batch=4097&block=scaling", headers={"HX-Request": "true"}
     ).content.decode()
-    assert "8 numbers of GPUs left to plan." in page
+    assert "8 cluster sizes left to plan." in page
     assert 'hx-trigger="load"' in page
     while bodies[-1]["scaling_left"]:
         bodies.append(client.post("/api/v1/parallelism/plans?scaling=1", question, "application/json").json())

@@ -19,6 +19,7 @@ import numpy as np
 
 from platform_core.registry.exports import Format
 from platform_core.serving.runtimes import RuntimeName
+from platform_core.units import plural
 from trainmaster.environment import launcher_environment
 from trainmaster.serving.loading import load
 
@@ -77,7 +78,7 @@ def device() -> str:
         return f"cpu, {os.cpu_count()} cores"
     if torch.cuda.is_available():
         return str(torch.cuda.get_device_name())
-    return f"cpu, {torch.get_num_threads()} threads"
+    return f"cpu, {plural(torch.get_num_threads(), 'thread')}"
 
 
 def main(format: str, file: Path, rows_file: Path, answer: Path, repeats: int) -> None:

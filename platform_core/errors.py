@@ -20,19 +20,19 @@ class ErrorKind:
 _KINDS = (
     ErrorKind(
         "spec_invalid", 422, "INVALID_ARGUMENT", "The job description is not valid",
-        "The job description has {count} problem(s): {problems}",
+        "The job description is not valid: {problems}",
     ),
     ErrorKind(
         "sweep_invalid", 422, "INVALID_ARGUMENT", "The sweep is not valid",
-        "The sweep has {count} problem(s): {problems}",
+        "The sweep is not valid: {problems}",
     ),
     ErrorKind(
         "suite_invalid", 422, "INVALID_ARGUMENT", "The evaluation suite is not valid",
-        "The evaluation suite has {count} problem(s): {problems}",
+        "The evaluation suite is not valid: {problems}",
     ),
     ErrorKind(
         "policy_invalid", 422, "INVALID_ARGUMENT", "The retraining policy is not valid",
-        "The retraining policy has {count} problem(s): {problems}",
+        "The retraining policy is not valid: {problems}",
     ),
     ErrorKind(
         "retraining_held", 409, "FAILED_PRECONDITION", "The limits of the policy allow no retraining now",
@@ -40,7 +40,7 @@ _KINDS = (
     ),
     ErrorKind(
         "plan_invalid", 422, "INVALID_ARGUMENT", "The question to the planner is not valid",
-        "The question has {count} problem(s): {problems}",
+        "The question is not valid: {problems}",
     ),
     ErrorKind(
         "request_invalid", 400, "INVALID_ARGUMENT", "The request is not valid",

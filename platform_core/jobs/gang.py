@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from platform_core.jobs import recovery
@@ -26,6 +26,17 @@ _ORDER = {
 
 def living_on(job: Job, node: str) -> Member | None:
     return next((member for member in job.living if member.node == node), None)
+
+
+def left_on_silent_nodes(job: Job, silent: Collection[str]) -> tuple[Member, ...]:
+    """What is left of a gang that has failed, where nothing is heard of any of its nodes.
+
+    It ends in any case, and its peers' lost connections say the same as the silence: nobody waits until that is long
+    enough to take a node as lost.
+    """
+    if job.stop is not Stop.RESTART or any(member.node not in silent for member in job.living):
+        return ()
+    return job.living
 
 
 def is_news(member: Member, phase: MemberPhase) -> bool:

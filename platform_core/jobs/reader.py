@@ -30,7 +30,7 @@ class SpecError(TrainmasterError):
 
     def __init__(self, problems: tuple[Problem, ...], code: str = "spec_invalid") -> None:
         sentences = "; ".join(problem.sentence for problem in problems)
-        super().__init__(code, count=len(problems), problems=sentences)
+        super().__init__(code, problems=sentences)
         self.problems = problems
 
 

@@ -102,7 +102,7 @@ def test_each_mistake_of_a_sweep_file_is_told_once(
     (tmp_path / "sweep.yaml").write_text("name: x\nteam: vision\njob: {name: x, command: python train.py}\n")
     sentence = "job.hyperparameters.lr is fixed and also in the search space; remove one of the two"
     problems = [{"field": "job.hyperparameters.lr", "sentence": sentence}]
-    detail = f"The sweep has 1 problem(s): {sentence}"
+    detail = f"The sweep is not valid: {sentence}"
     platform.refuse("POST sweeps", 422, "sweep_invalid", detail, problems=problems)
     said = trainmaster("sweep", "start", "sweep.yaml", code=1).stderr
     assert said == f"Error: The sweep is not valid.\n  {sentence}\n"

@@ -23,7 +23,7 @@ def test_a_job_is_submitted_with_its_lineage_and_key(platform: PlatformStub) -> 
 def test_a_refusal_is_a_sentence_with_its_fields(platform: PlatformStub) -> None:
     problems = [{"field": "num_gpus", "sentence": "num_gpus is 0; ask for 1 to 10000"}]
     platform.refuse(
-        "POST training-jobs", 422, "spec_invalid", "The job description has 1 problem(s)", problems=problems
+        "POST training-jobs", 422, "spec_invalid", "The job description is not valid", problems=problems
     )
     with Client(platform.url, TOKEN) as client, pytest.raises(ApiError) as raised:
         client.submit({}, idempotency_key="k")

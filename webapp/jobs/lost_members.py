@@ -1,18 +1,40 @@
-"""Operators declare members lost that no node will report: their container engine is gone for good."""
+"""Members that no node will report: what is left of a failed gang on silent nodes, and what operators declare lost
+as its container engine is gone for good."""
 
 from django.db import transaction
 
 from platform_core.errors import TrainmasterError
-from platform_core.jobs import events
+from platform_core.jobs import events, gang
 from platform_core.jobs.job import Stop
 from platform_core.jobs.states import ACTIVE
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.base.identity import now_ms
-from webapp.jobs.models import Job
+from webapp.base.lease import Fence
+from webapp.jobs.models import Job, Member
 from webapp.jobs.transitions import Batch
 from webapp.nodes import queries as cluster_queries
 from webapp.nodes import services as clusters
+
+
+def end_on_silent_nodes(at_ms: int, fence: Fence = transaction.atomic) -> None:
+    """Ends what is left of each failed gang on nodes of which nothing is heard, before these count as lost."""
+    silent = cluster_queries.silent()
+    if not silent:
+        return
+    living = Member.objects.filter(node__in=silent, phase__in=["assigned", "preparing", "running"])
+    failed = living.filter(attempt__job__stop=Stop.RESTART).order_by("attempt__job_id")
+    for job_id in failed.values_list("attempt__job_id", flat=True).distinct():
+        with fence():
+            batch = Batch([job_id])
+            left = gang.left_on_silent_nodes(batch.jobs[job_id].value, silent)
+            for member in left:
+                lost = events.NodeLost(
+                    at_ms=at_ms, actor="system", cause=silent[member.node], node=member.node
+                )
+                batch.advance(job_id, lost)
+            batch.write()
+            clusters.touch([member.node for member in left])  # one that is heard again ends it
 
 
 @transaction.atomic

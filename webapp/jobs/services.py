@@ -32,6 +32,7 @@ from webapp.jobs.failing_nodes import readings_of_nodes
 from webapp.jobs.hangs import sweep as sweep_hangs
 from webapp.jobs.logs import cool as cool_logs
 from webapp.jobs.logs import delete as delete_logs
+from webapp.jobs.lost_members import end_on_silent_nodes
 from webapp.jobs.mapping import job_columns
 from webapp.jobs.models import Job, Member
 from webapp.jobs.placement import Placing, place
@@ -57,6 +58,7 @@ __all__ = [
     "cool_logs",
     "declare_unstartable",
     "delete_logs",
+    "end_on_silent_nodes",
     "explain_waits",
     "keep_spares",
     "mark_drained",

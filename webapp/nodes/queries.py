@@ -242,6 +242,12 @@ def transfer_addresses(node_ids: Iterable[str]) -> dict[str, str]:
     return {node_id: f"{address}:{port}" for node_id, address, port in rows}
 
 
+def silent() -> dict[str, str]:
+    """Nodes of which nothing is heard, by id, with since when in words."""
+    rows = Node.objects.filter(state__in=[NodeState.SUSPECT, NodeState.LOST])
+    return dict(rows.values_list("id", "state_reason"))
+
+
 def hostname(node_id: str) -> str:
     return hostnames([node_id]).get(node_id, node_id)
 

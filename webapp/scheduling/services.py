@@ -46,6 +46,7 @@ def _round(leadership: Leadership) -> None:
     now, fence = now_ms(), partial(lease.fenced, leadership)
     for node_id in clusters.sweep(now, fence):
         jobs.node_lost(node_id, now, fence)
+    jobs.end_on_silent_nodes(now, fence)
     for leave in clusters.turn_maintenance(now, fence):
         jobs.vacate(leave.node_id, StopKind.MAINTENANCE, leave.cause, now, by=leave.by, fence=fence)
     for fault in clusters.judge_devices(now, jobs.readings_of_nodes(now), fence):

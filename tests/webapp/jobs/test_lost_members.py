@@ -9,6 +9,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from platform_core.errors import TrainmasterError
+from platform_core.jobs.ends import EndReason
 from platform_core.jobs.job import MemberPhase
 from platform_core.scheduling.decisions import StopKind
 from tests.webapp.conftest import Cast
@@ -112,3 +113,43 @@ def test_an_operator_says_it_at_the_command_line(stuck: Job) -> None:
     assert silent_node().hostname in out.getvalue()
     with pytest.raises(CommandError, match="cancel it first"):
         call_command("declare_lost", stuck.id, "--by", "root")
+
+
+@pytest.fixture
+def half(submit: Submit) -> Job:
+    """One of its two nodes has lost its connections to the other, which says nothing."""
+    job = submit(max_restarts=3)
+    tick()
+    say(job, MemberPhase.RUNNING)
+    say(job, MemberPhase.EXITED, 1, only=0, reason="connection reset by peer", end=EndReason.NETWORK)
+    return job
+
+
+def test_a_failed_gang_does_not_wait_until_its_silent_node_counts_as_lost(half: Job) -> None:
+    node = silent_node()
+    before = node.wanted_revision
+    Node.objects.filter(id=node.id).update(state="suspect", state_reason="no heartbeat for 11 s")
+    lost_members.end_on_silent_nodes(10**13)
+    row = Job.objects.get(id=half.id)
+    assert (row.state, row.stop) == ("pending", "none")
+    assert row.reason.startswith(f"rank 1 on {node.hostname} was lost: no heartbeat for 11 s; restart 1 of")
+    assert silent_node().wanted_revision > before, "when it is heard again it ends its ranks"
+    assert not Slot.objects.exclude(attempt_id=None).exists()
+
+
+def test_nodes_that_are_heard_are_waited_for(half: Job) -> None:
+    lost_members.end_on_silent_nodes(10**13)
+    elsewhere = Node.objects.exclude(id__in=Member.objects.values("node_id"))
+    elsewhere.update(state="suspect")
+    lost_members.end_on_silent_nodes(10**13)
+    assert Job.objects.get(id=half.id).stop == "restart"
+
+
+def test_a_gang_whose_silent_node_may_still_save_is_waited_for(submit: Submit) -> None:
+    job = submit()
+    tick()
+    say(job, MemberPhase.RUNNING)
+    services.preempt(job.id, services.Preemption(StopKind.EVICTED, "its slots are wanted"), 10**13)
+    Node.objects.update(state="suspect")
+    lost_members.end_on_silent_nodes(10**13)
+    assert Job.objects.get(id=job.id).stop == "preempt"

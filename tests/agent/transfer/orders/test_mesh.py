@@ -138,11 +138,12 @@ def held(node: Node, manifest: Manifest) -> set[int]:
 
 @pytest.fixture
 async def six_patient(six: dict[str, Node], monkeypatch: pytest.MonkeyPatch) -> dict[str, Node]:
-    """They leave a node whose sockets are closed, and none that a loaded machine holds up."""
+    """They leave a node whose sockets are closed, and none that a loaded machine holds up. No range is asked for anew
+    while the gate of the store is closed: it would leave the store twice."""
     monkeypatch.setattr(sources, "ENOUGH_BYTES", 8 * PIECE)  # in proportion to this small model
     for node in six.values():
         await node.stop()
-        node.trying = Trying(patience=Patience(silence=50.0, strangeness=50.0))
+        node.trying = Trying(patience=Patience(silence=50.0, strangeness=50.0), store_silence=50.0)
         await node.start()
     return six
 

@@ -1,6 +1,7 @@
 """The job pages and their REST face, as people of the team and outsiders meet them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -11,6 +12,7 @@ from tests.webapp.jobs.conftest import SPEC, say, tick
 from webapp.accounts.models import User
 from webapp.jobs.models import Job
 from webapp.jobs.queries import calling_by_names
+from webapp.nodes.models import Node
 
 pytestmark = pytest.mark.usefixtures("cluster")
 Submit = Callable[..., Job]
@@ -255,3 +257,26 @@ def test_a_right_that_only_an_admin_gives_sends_nobody_to_a_lead(
     page = browser(owner).get("/nodes/tokens/").content.decode()
     assert "ask a platform admin" in page
     assert "lead" not in page.partition("<main")[2]
+
+
+def test_an_elastic_job_with_fewer_slots_than_it_asks_for_says_when_it_grows(
+    browser: Callable[[User], Client], owner: User, submit: Submit, cluster: list[Node], settings: Any
+) -> None:
+    Node.objects.filter(id__in=[node.id for node in cluster[1:]]).update(state="lost")
+    job = submit(num_gpus=4, min_gpus=2)
+    tick()
+    page = browser(owner).get(f"/jobs/{job.id}/").content.decode()
+    assert "It runs with 2 slots of cpu and asks for 4. It grows, in 30 min at the earliest," in page
+    Job.objects.update(started_ms=1)
+    page = browser(owner).get(f"/jobs/{job.id}/").content.decode()
+    assert "It grows, where slots are idle, no other job waits for them, and the restart pays." in page
+    settings.SCHEDULING_ELASTIC = False
+    assert "asks for 4.</p>" in browser(owner).get(f"/jobs/{job.id}/").content.decode()
+
+
+def test_a_job_with_all_its_slots_has_nothing_to_say_of_them(
+    browser: Callable[[User], Client], owner: User, submit: Submit
+) -> None:
+    job = submit(num_gpus=4, min_gpus=2)
+    tick()
+    assert "and asks for" not in browser(owner).get(f"/jobs/{job.id}/").content.decode()

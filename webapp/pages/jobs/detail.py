@@ -87,6 +87,7 @@ class JobPage:
     confirm_lost: str
 
     members: Callable[[], list[dict[str, Any]]]  # the nodes of the last attempt
+    shrunk: Callable[[], str]  # why an elastic job has fewer GPUs than it asks for, or ""
     spares: Callable[[], list[Spare]]  # nodes that are kept ready
     layout: Callable[[], LaidOut | None]  # how its ranks are arranged, where the job file says so
     lineage: Callable[[], tuple[LineageEntry, ...]]
@@ -173,6 +174,7 @@ def _page(actor: Actor, job: Job, tab: str) -> JobPage:
         ),
         confirm_lost=_confirm_lost(job),
         members=lambda: presentation.members(attempt()),
+        shrunk=lambda: presentation.shrunk(job, attempt(), now),
         spares=lambda: spares.of_job(job) if job.spec.get("spares") else [],
         layout=cache(lambda: layouts.of_job(job, attempt())),
         lineage=lambda: presentation.lineage_entries(job, lineage, _names(job, lineage)),

@@ -1,15 +1,19 @@
 """A job in words and numbers, as its page and the list show it: the answer first."""
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import yaml
+from django.conf import settings
 
 from platform_core.jobs.ends import ENDS, EndReason
 from platform_core.jobs.spec import given
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING
 from platform_core.quotas.cost import cost_micro_dollars
-from platform_core.units import format_duration_ms, format_micro_dollars, plural
+from platform_core.scheduling.preemption.elastic import LEAST_RUN_BEFORE_GROWING_MS
+from platform_core.scheduling.wording import amount
+from platform_core.units import MINUTE_MS, format_duration_ms, format_micro_dollars, plural
 from webapp.jobs import history
 from webapp.jobs.models import Attempt, Job
 from webapp.jobs.pace import remaining_ms
@@ -162,6 +166,21 @@ def _step(job: Job) -> Figure | None:
 
 def _slots(job: Job) -> str:
     return "slots" if job.gpu_type == "cpu" else "GPUs"
+
+
+def shrunk(job: Job, attempt: Attempt | None, at_ms: int) -> str:
+    """That an elastic job runs with fewer GPUs than it asks for, and when it may grow; "" for others."""
+    held = sum(len(member.slots) for member in attempt.members.all()) if attempt else 0
+    if job.state not in ACTIVE or job.started_ms is None or held >= job.num_gpus:
+        return ""
+    runs = f"It runs with {amount(held, job.gpu_type)} and asks for {job.num_gpus}"
+    if not settings.SCHEDULING_ELASTIC:
+        return f"{runs}."
+    minutes = ceil((job.started_ms + LEAST_RUN_BEFORE_GROWING_MS - at_ms) / MINUTE_MS)
+    sooner = f", in {minutes} min at the earliest" if minutes > 0 else ""
+    return (
+        f"{runs}. It grows{sooner}, where slots are idle, no other job waits for them, and the restart pays."
+    )
 
 
 def members(attempt: Attempt | None) -> list[dict[str, Any]]:

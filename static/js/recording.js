@@ -189,7 +189,7 @@ class Recording {
       texts.forEach((text, index) => {
         const cell = line.appendChild(document.createElement(tag));
         cell.textContent = text;
-        if (index) cell.className = "n";
+        if (index) cell.className = table.counted && head[index].startsWith(table.counted) ? "n hide-s" : "n";
         if (tag === "th") cell.scope = "col";
       });
       return line;

@@ -99,6 +99,13 @@ def test_service_levels_are_listed_and_only_admins_set_them(trainmaster: Trainma
     assert "--default alone" in trainmaster("service-levels", "set", "recovery", code=2).stderr
 
 
+def test_a_plan_says_that_its_gpus_have_no_price(trainmaster: Trainmaster, tmp_path: Path) -> None:
+    question = tmp_path / "model.yaml"
+    question.write_text("model: {layers: 2, hidden: 256, heads: 4}\ngpus: 2\nglobal_batch: 8\n")
+    assert "no price" not in trainmaster("plan", str(question)).stdout  # of a step there is no cost
+    assert "no price" in trainmaster("plan", str(question), "--tokens", "1").stdout
+
+
 def test_the_list_of_alerts_says_who_looks_after_one(trainmaster: Trainmaster) -> None:
     numbers = dict.fromkeys(("since_ms", "began_ms", "seen_ms", "fired_ms", "value", "worst"), 1)
     Alert.objects.create(

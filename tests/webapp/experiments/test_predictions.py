@@ -227,3 +227,4 @@ def test_the_page_shows_no_job_of_other_teams(
     page = browser(outsider).get("/planner/measured/?gpu_type=a100-80gb").content.decode()
     assert "steps take 50 % longer" in page
     assert "resnet-baseline" not in page
+    assert "No job of your teams" in page

@@ -142,7 +142,8 @@ class Uploads:
         place = JobPath(self._folder.path, reported.event.path)
         if not place.exists():
             self._drop(
-                "its path leads to no file or folder of the attempt (any more); links are not followed"
+                "its path leads to no file or folder of the attempt: a later save has replaced it, "
+                "the script has deleted it, or it is a link, which is not followed"
             )
             return
         if isinstance(reported.event, ValueKept):

@@ -80,7 +80,7 @@ RULES: tuple[Rule, ...] = (
           "Reset the GPU when it is idle, so that bad rows are remapped; replace it if they come back."),
     _rule("gpu_ecc_uncorrected", "A GPU has lost data", "node.ecc_uncorrected > 0", _CRITICAL,
           "A GPU of {name} had {value} uncorrected memory errors within an hour: results of its jobs may be wrong.",
-          "Drain the node, reset the GPU, run `dcgmi diag -r 3`, then return it."),
+          "Drain the node, reset the GPU, run dcgmi diag -r 3, then return it."),
     _rule("clock_skew", "The clock of a node is wrong", "node.clock_offset > 1s for 1m clear 0.5s", _WARNING,
           "The clock of {name} is {value} off: times of its logs and metrics are wrong by that.",
           "Start chrony or another NTP client on the node."),
@@ -94,7 +94,7 @@ RULES: tuple[Rule, ...] = (
           "trying, and the log of each job has the error."),
     _rule("scheduler_stalled", "The scheduler finishes no round", "platform.round_age > 30s clear 10s", _CRITICAL,
           "No scheduling round has finished for {value}: no job starts.",
-          "Read the worker's log; `manage.py story` and the audit log show the last round.",
+          "Read the worker's log; manage.py story and the audit log show the last round.",
           "scheduler_leaderless", "worker_down"),
     _rule("scheduler_leaderless", "Nobody leads the scheduler", "platform.leaderless > 30s clear 10s", _CRITICAL,
           "Nobody has led the scheduler for {value}: no job starts and lost nodes are not noticed.",
@@ -127,6 +127,6 @@ RULES: tuple[Rule, ...] = (
     _rule("certificate_expires", "The certificate of the gateway expires soon",
           "platform.certificate_left < 21d clear 30d", _WARNING,
           "The certificate of the gateway expires in {value}; then no agent connects.",
-          "Renew it with `trainmaster certs` or your own authority, and restart the gateway."),
+          "Renew it with trainmaster certs or your own authority, and restart the gateway."),
 )  # fmt: skip
 BY_CODE: Mapping[str, Rule] = {rule.code: rule for rule in RULES}

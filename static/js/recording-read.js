@@ -17,14 +17,37 @@ function nested(bars) {
   return deepest + 1;
 }
 
+// Bytes allocated in the innermost bars of a lane, by their names. `bars` are in the order of nested().
+function allocate(bars, events, sums) {
+  const open = [];
+  let next = 0;
+  for (const { at, bytes } of events.sort((a, b) => a.at - b.at)) {
+    for (; next < bars.length && bars[next].start <= at; next += 1) open.push(bars[next]);
+    while (open.length && open.at(-1).end < at) open.pop();
+    add(sums, open.at(-1)?.name ?? "outside operators", bytes);
+  }
+}
+
+function add(sums, name, own) {
+  const sum = sums.get(name) ?? { own: 0, calls: 0 };
+  sum.own += own;
+  sum.calls += 1;
+  sums.set(name, sum);
+}
+
 export function traceOf(document) {
   const [lanes, processes, threads, memory] = [new Map(), new Map(), new Map(), []];
+  const allocated = new Map(); // lane → its allocations
   let count = 0;
   for (const event of document.traceEvents ?? []) {
     const lane = `${event.pid}/${event.tid}`;
     if (event.ph === "M" && event.name === "process_name") processes.set(event.pid, event.args.name);
     else if (event.ph === "M" && event.name === "thread_name") threads.set(lane, event.args.name);
-    else if (event.name === "[memory]") memory.push([event.ts, event.args?.["Total Allocated"] ?? 0]);
+    else if (event.name === "[memory]") {
+      memory.push([event.ts, event.args?.["Total Allocated"] ?? 0]);
+      if (!allocated.has(lane)) allocated.set(lane, []);
+      if (event.args?.Bytes > 0) allocated.get(lane).push({ at: event.ts, bytes: event.args.Bytes });
+    }
     else if (event.ph === "X" && event.dur >= 0 && event.cat !== "Trace" && count < MOST_BARS) {
       if (!lanes.has(lane)) lanes.set(lane, { pid: event.pid, bars: [] });
       lanes.get(lane).bars.push({ name: event.name, start: event.ts, end: event.ts + event.dur });
@@ -41,8 +64,21 @@ export function traceOf(document) {
   }
   memory.sort((a, b) => a[0] - b[0]);
   const events = `${count.toLocaleString("en")} events in ${named.length} lanes`;
-  const sentence = `${((to - from) / 1000).toFixed(1)} ms, ${events}.`;
-  return { lanes: named, memory, from, to, sentence, unit: "us" };
+  const sentence = `${((to - from) / 1000).toFixed(1)} ms, ${events}. Shares are summed over all threads.`;
+  const table = memory.length ? allocations(lanes, allocated) : times(named, to - from);
+  return { lanes: named, memory, from, to, sentence, unit: "us", table };
+}
+
+// What the table below a recording sums up: name → own and calls, in `scale` of a `unit`, of a `whole`.
+function times(lanes, whole) {
+  return { sums: summed(lanes), whole, scale: 1000, unit: "Own ms", counted: "Calls" };
+}
+
+function allocations(lanes, allocated) {
+  const sums = new Map();
+  for (const [lane, events] of allocated) allocate(lanes.get(lane)?.bars ?? [], events, sums);
+  const whole = [...sums.values()].reduce((sum, { own }) => sum + own, 0);
+  return { sums, whole, scale: 2 ** 20, unit: "Allocated MiB", counted: "Allocations" };
 }
 
 // The graph hangs from its threads: a bar is as wide as the share of the samples in which it was called.
@@ -77,19 +113,12 @@ export function flameOf(text) {
   const stacks = `${root.count.toLocaleString("en")} stacks of ${root.children.size} threads`;
   const lane = { name: "Calls, outermost above", bars, depth: deepest + 1 };
   const sentence = `${stacks}, the widest first. Select a function to enlarge it.`;
-  return { lanes: [lane], from: 0, to: root.count, sentence, unit: "samples" };
+  const table = { sums: summed([lane]), whole: root.count, scale: 1, unit: "Own samples", counted: "" };
+  return { lanes: [lane], from: 0, to: root.count, sentence, unit: "samples", table };
 }
 
-// Name → its own time and calls over all lanes.
-export function summed({ lanes }) {
+function summed(lanes) {
   const sums = new Map();
-  for (const { bars } of lanes) {
-    for (const { name, own } of bars) {
-      const sum = sums.get(name) ?? { own: 0, calls: 0 };
-      sum.own += own;
-      sum.calls += 1;
-      sums.set(name, sum);
-    }
-  }
+  for (const { bars } of lanes) for (const { name, own } of bars) add(sums, name, own);
   return sums;
 }

@@ -1,8 +1,8 @@
 // Profiles, memory snapshots and flame graphs of a running script (templates/runs/recording.html): the file is read as
 // data and drawn on a canvas, with a table of its names below. Nothing is loaded from elsewhere.
-//   a trace is {lanes: [{name, depth, bars: [{name, start, end, depth, own}]}], memory: [[us, bytes]], from, to}
+//   a trace is {lanes: [{name, depth, bars: [{name, start, end, depth, own}]}], memory: [[us, bytes]], from, to, table}
 import { drawLanes, drawTooltip, laneHeight, lanesHeight } from "./recording-draw.js";
-import { flameOf, summed, traceOf } from "./recording-read.js";
+import { flameOf, traceOf } from "./recording-read.js";
 
 const MOST_ROWS = 30;
 const MEMORY_HEIGHT = 90;
@@ -160,41 +160,36 @@ class Recording {
     this.tabulate();
   }
 
-  // Names by their own time, or by their own samples; beside another recording the shares of both.
+  // Names by their own time, samples or allocations; beside another recording the shares of both.
   tabulate() {
-    const isFlame = this.kind === "flame";
-    const [own, other] = [summed(this.data), this.other && summed(this.other)];
-    const whole = (data) => (isFlame ? data.to - data.from : (data.to - data.from) / 1000);
-    const unit = isFlame ? "samples" : "ms";
-    const names = new Set([...own.keys(), ...(other?.keys() ?? [])]);
-    const rows = [...names].filter((name) => name.toLowerCase().includes(this.found)).map((name) => {
-      const [a, b] = [own.get(name) ?? { own: 0, calls: 0 }, other?.get(name) ?? { own: 0, calls: 0 }];
-      const scale = isFlame ? 1 : 1000;
-      return { name, a: a.own / scale, b: b.own / scale, calls: a.calls, otherCalls: b.calls };
-    });
-    const counted = rows.filter((row) => row.a > 0 || row.b > 0);
-    counted.sort((a, b) => Math.max(b.a, b.b) - Math.max(a.a, a.b));
-    const percent = (value, data) => `${((100 * value) / whole(data)).toFixed(1)} %`;
-    const number = (value) => (isFlame ? value.toLocaleString("en") : value.toFixed(value < 10 ? 3 : 1));
-    const calls = isFlame ? [] : ["Calls"];
-    const head = ["Name", ...calls, `Own ${unit}`, "Share"];
-    const ofOther = [...calls, `Own ${unit}`, "Share"].map((text) => `${text}, other`);
-    if (other) head.push(...ofOther, "Change of the share");
-    const lines = counted.slice(0, MOST_ROWS).map((row) => {
-      const cells = [row.name, ...(isFlame ? [] : [row.calls]), number(row.a), percent(row.a, this.data)];
-      if (other) {
-        const change = (100 * row.b) / whole(this.other) - (100 * row.a) / whole(this.data);
-        const points = `${change > 0 ? "+" : ""}${change.toFixed(1)} points`;
-        cells.push(...(isFlame ? [] : [row.otherCalls]), number(row.b), percent(row.b, this.other), points);
-      }
-      return cells;
+    const [{ table }, other] = [this.data, this.other?.table];
+    const none = { own: 0, calls: 0 };
+    const names = new Set([...table.sums.keys(), ...(other?.sums.keys() ?? [])]);
+    const rows = [...names].filter((name) => name.toLowerCase().includes(this.found))
+      .map((name) => ({ name, a: table.sums.get(name) ?? none, b: other?.sums.get(name) ?? none }))
+      .filter(({ a, b }) => a.own > 0 || b.own > 0);
+    rows.sort((left, right) => Math.max(right.a.own, right.b.own) - Math.max(left.a.own, left.b.own));
+    const percent = (sum, { whole }) => (100 * sum.own) / whole;
+    const number = (value) => (table.scale === 1 ? value.toLocaleString("en") : value.toFixed(value < 10 ? 3 : 1));
+    const counts = (value) => (table.counted ? [value] : []);
+    const cells = (sum, of) => [
+      ...counts(sum.calls.toLocaleString("en")), number(sum.own / table.scale), `${percent(sum, of).toFixed(1)} %`,
+    ];
+    const columns = [...counts(table.counted), table.unit, "Share"];
+    const head = ["Name", ...columns];
+    if (other) head.push(...columns.map((text) => `${text}, other`), "Change of the share");
+    const lines = rows.slice(0, MOST_ROWS).map(({ name, a, b }) => {
+      if (!other) return [name, ...cells(a, table)];
+      const change = percent(b, other) - percent(a, table);
+      const points = `${change > 0 ? "+" : ""}${change.toFixed(1)} points`;
+      return [name, ...cells(a, table), ...cells(b, other), points];
     });
     const made = (tag, texts) => {
       const line = document.createElement("tr");
       texts.forEach((text, index) => {
         const cell = line.appendChild(document.createElement(tag));
         cell.textContent = text;
-        if (index) cell.className = "n";
+        if (index) cell.className = table.counted && head[index].startsWith(table.counted) ? "n hide-s" : "n";
         if (tag === "th") cell.scope = "col";
       });
       return line;

@@ -2,7 +2,9 @@
 const CLOCK = new Intl.DateTimeFormat(undefined, {
   hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false,
 });
+const DATE = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short" });
 const FULL = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium" });
+const FORMS = { clock: CLOCK, date: DATE, full: FULL };
 
 // The two largest units, as platform_core.units.format_duration_ms writes them, but no finer than a second.
 const STEPS = [[86400, "d", 3600, "h"], [3600, "h", 60, "min"], [60, "min", 1, "s"]];
@@ -43,7 +45,7 @@ function tick(root = document) {
 function localise(root) {
   for (const element of root.querySelectorAll("time[data-at]")) {
     const moment = new Date(element.dateTime);
-    write(element, (element.dataset.at === "clock" ? CLOCK : FULL).format(moment));
+    write(element, FORMS[element.dataset.at].format(moment));
     element.title = FULL.format(moment);
   }
 }

@@ -23,6 +23,12 @@ def test_the_verdict_is_the_way_that_is_first_at_the_loss_that_all_reach() -> No
     assert found["times_faster_than_all_reduce"] == 2.0
 
 
+def test_nothing_is_compared_with_an_all_reduce_that_failed() -> None:
+    found = verdict(LINES[1:])
+    assert found["verdict"] == "asynchronous"
+    assert found["times_faster_than_all_reduce"] is None
+
+
 def test_the_picture_has_a_line_of_each_way_in_both_panels() -> None:
     picture = ElementTree.fromstring(losses(ROWS))
     names = [element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")]

@@ -8,12 +8,14 @@ import pytest
 from click.testing import CliRunner, Result
 from pytest_django.live_server_helper import LiveServer
 
+from platform_core.alerting.machine import AlertState
 from platform_core.jobs.spec import parse
 from tests.webapp.conftest import BOOTSTRAP, description, make_cast, make_teams
 from trainmaster.cli import main
 from trainmaster.client import ApiError, Client
 from webapp.accounts import queries as accounts
 from webapp.accounts import tokens
+from webapp.alerts.models import Alert
 from webapp.nodes import services as clusters
 from webapp.quotas.models import Quota
 
@@ -95,6 +97,28 @@ def test_service_levels_are_listed_and_only_admins_set_them(trainmaster: Trainma
     refused = trainmaster("service-levels", "set", "recovery", "--target", "99", code=1).stderr
     assert "platform admin" in refused
     assert "--default alone" in trainmaster("service-levels", "set", "recovery", code=2).stderr
+
+
+def test_a_plan_says_that_its_gpus_have_no_price(trainmaster: Trainmaster, tmp_path: Path) -> None:
+    question = tmp_path / "model.yaml"
+    question.write_text("model: {layers: 2, hidden: 256, heads: 4}\ngpus: 2\nglobal_batch: 8\n")
+    assert "no price" not in trainmaster("plan", str(question)).stdout  # of a step there is no cost
+    assert "no price" in trainmaster("plan", str(question), "--tokens", "1").stdout
+
+
+def test_the_list_of_alerts_says_who_looks_after_one(trainmaster: Trainmaster) -> None:
+    numbers = dict.fromkeys(("since_ms", "began_ms", "seen_ms", "fired_ms", "value", "worst"), 1)
+    Alert.objects.create(
+        id="alert-1",
+        rule="job_underused",
+        severity="warning",
+        team="vision",
+        state=AlertState.FIRING,
+        **numbers,
+    )
+    assert "firing " in trainmaster("alerts").stdout
+    trainmaster("alerts", "acknowledge", "alert-1", "--note", "the fan is on its way")
+    assert "firing, acknowledged by alice" in trainmaster("alerts").stdout
 
 
 def test_what_the_client_cannot_check_itself_comes_back_by_field(live_server: LiveServer, token: str) -> None:

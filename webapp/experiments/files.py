@@ -6,7 +6,7 @@ so the manifest of a registered model stays true; bytes that no manifest holds a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
@@ -42,6 +42,7 @@ class Listed:
 
     path: str
     size: int | None  # None for a folder
+    only: Listed | None = None  # of a folder: the file of the same name that alone lies in it
 
     @property
     def is_folder(self) -> bool:
@@ -131,11 +132,19 @@ def listing(actor: Actor, owner: Owner, folder: str = "") -> list[Listed]:
     """What lies directly in the folder, in order of the paths; also what a job handed over. Nothing for a file."""
     _require(actor, owner, "experiment.view")
     prefix = f"{checked(folder)}/" if folder else ""
-    files: dict[str, int | None] = {}
+    below: dict[str, list[tuple[str, int]]] = {}
     for path, size in _all_files(owner, prefix):
         head, _, rest = path[len(prefix) :].partition("/")
-        files[prefix + head] = None if rest else size
-    return [Listed(path, files[path]) for path in sorted(files)]
+        below.setdefault(prefix + head, []).append((rest, size))
+    return [_listed(path, below[path]) for path in sorted(below)]
+
+
+def _listed(path: str, below: Sequence[tuple[str, int]]) -> Listed:
+    rest, size = below[0]
+    if not rest:
+        return Listed(path, size)
+    name = path.rpartition("/")[2]
+    return Listed(path, None, Listed(f"{path}/{rest}", size) if len(below) == 1 and rest == name else None)
 
 
 def _all_files(owner: Owner, prefix: str) -> Iterator[tuple[str, int]]:

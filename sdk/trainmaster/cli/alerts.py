@@ -36,13 +36,18 @@ def alerts(ctx: click.Context, state: str, team: str, as_json: bool) -> None:
         ("ID", "SEVERITY", "STATE", "SINCE", "TEAM", "ALERT"),
         [
             (
-                alert["id"], alert["severity"], alert["state"], f"{output.age(alert['since_ms'])} ago", alert["team"],
+                alert["id"], alert["severity"], _state(alert), f"{output.age(alert['since_ms'])} ago", alert["team"],
                 alert["sentence"],
             )
             for alert in body["results"]
         ],
         empty="No alerts.",
     )  # fmt: skip
+
+
+def _state(alert: dict[str, Any]) -> str:
+    by = alert["acknowledged_by"]
+    return f"{alert['state']}, acknowledged by {by}" if by else alert["state"]
 
 
 @alerts.command()

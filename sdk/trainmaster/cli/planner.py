@@ -89,11 +89,13 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _row(one: Mapping[str, Any]) -> tuple[Any, ...]:
-    run = one["run"] or {}
-    cost = run.get("cost_micro_dollars")
+    run = one["run"]
+    cost = (
+        format_micro_dollars(run["cost_micro_dollars"]) if run and run["cost_micro_dollars"] else "no price"
+    )
     return (
         one["title"], one["layout"]["micro_batch"], format_duration_ms(one["step_ms"]), one["tokens_per_second"],
         f"{one['mfu']:.0%}", format_bytes(one["memory_bytes"]["total"]),
-        format_duration_ms(run["duration_ms"]) if run else "", format_micro_dollars(cost) if cost else "",
+        format_duration_ms(run["duration_ms"]) if run else "", cost if run else "",
         one["limited_by"],
     )  # fmt: skip

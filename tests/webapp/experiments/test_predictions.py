@@ -1,6 +1,7 @@
 """What the planner predicts of a job stands beside what its ranks measure, and the next answers learn from it."""
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -206,6 +207,11 @@ def test_the_page_says_what_was_learnt_and_marks_who_is_outside_the_band(
     learn_from(job, 1.5)
     few = client.get("/planner/measured/").content.decode()
     assert "a100-80gb: 1 of 5 jobs measured, plans are not calibrated yet" in few
+    found = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', few, re.DOTALL)
+    assert found is not None
+    chart = json.loads(found[1])
+    ends = next(line["x"] for line in chart["series"] if line["name"] == "as predicted")
+    assert any(ends[0] <= tick <= ends[1] for tick in chart["x"]["ticks"])  # the axis of one job has a number
     learn_from(job, *[1.5] * 39, 3.0)
     page = client.get("/planner/measured/?gpu_type=a100-80gb").content.decode()
     assert "steps take 50 % longer than the formulas say" in page
@@ -221,3 +227,4 @@ def test_the_page_shows_no_job_of_other_teams(
     page = browser(outsider).get("/planner/measured/?gpu_type=a100-80gb").content.decode()
     assert "steps take 50 % longer" in page
     assert "resnet-baseline" not in page
+    assert "No job of your teams" in page

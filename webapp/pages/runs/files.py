@@ -52,8 +52,9 @@ class FilesPart:
 
 def part(actor: Actor, run: Run, path: str, folder: str) -> FilesPart:
     """The folder, or the one of the file that is shown. Raises not_found for a file that is not there."""
-    folder = path.rpartition("/")[0] if path else folder
-    listed = files.listing(actor, run, folder)
+    if path:
+        folder = _folder_of(actor, run, path)
+    listed = [entry.only or entry for entry in files.listing(actor, run, folder)]
     above = [segment for segment in folder.split("/") if segment]
     return FilesPart(
         above=[(name, address("/".join(above[: depth + 1]))) for depth, name in enumerate(above)],
@@ -61,6 +62,14 @@ def part(actor: Actor, run: Run, path: str, folder: str) -> FilesPart:
         more=max(0, len(listed) - MOST_FILES),
         chosen=_chosen(actor, run, path) if path else None,
     )
+
+
+def _folder_of(actor: Actor, run: Run, path: str) -> str:
+    """The folder in which the file is listed: an artifact of one file stands beside the others, as that file."""
+    folder = path.rpartition("/")[0]
+    above = folder.rpartition("/")[0]
+    alone = any(entry.only and entry.only.path == path for entry in files.listing(actor, run, above))
+    return above if alone else folder
 
 
 def address(folder: str = "", file: str = "") -> str:

@@ -306,11 +306,11 @@ def since(value: Moment | None) -> SafeString | str:
 
 @register.simple_tag
 def at(value: Moment | None, form: str = "clock") -> SafeString | str:
-    """An absolute time: `clock` is 14:02:11, `full` has the date."""
+    """An absolute time: `clock` is 14:02:11, `date` the day, `full` has both."""
     if not value:
         return "–"
     moment = _moment(value)
-    words = f"{moment:%H:%M:%S}" if form == "clock" else f"{moment:%Y-%m-%d %H:%M:%S}"
+    words = moment.strftime({"clock": "%H:%M:%S", "date": "%Y-%m-%d"}.get(form, "%Y-%m-%d %H:%M:%S"))
     return format_html(
         '<time datetime="{}" data-at="{}" title="{}">{}</time>',
         moment.isoformat(),

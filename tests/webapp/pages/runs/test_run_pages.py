@@ -1,5 +1,6 @@
 """The page of a run: what it shows, what people change on it, and the same tabs on the page of a job."""
 
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -132,11 +133,34 @@ def test_files_are_browsed_previewed_and_saved(world: World, cast: Cast, browser
     assert '<a href="?tab=artifacts&amp;file=code%2Fcode.bin">code.bin</a>' in folder
     shown = client.get(f"/jobs/{world.job}/?tab=artifacts&file=code/code.bin").content.decode()
     assert '<pre class="code file-text" tabindex="0">code</pre>' in shown  # its four bytes are text
+    overview = client.get(f"/jobs/{world.job}/").content.decode()
+    assert '<a href="?tab=artifacts&amp;file=code%2Fcode.bin">code.bin</a>' in overview
     saved = client.get(f"/runs/{world.job}/files/code/code.bin")
     assert (saved["Content-Type"], saved["X-Content-Type-Options"]) == ("application/octet-stream", "nosniff")
     assert saved["Content-Disposition"] == 'attachment; filename="code.bin"'
     assert client.get(f"/jobs/{world.job}/?tab=artifacts&file=code/none").status_code == 404
     assert client.get(f"/jobs/{world.job}/?tab=artifacts&file=../secret").status_code == 400
+
+
+def test_an_artifact_of_one_file_stands_in_the_list_as_that_file(
+    run: Run, alice: Actor, cast: Cast, browser: Browse
+) -> None:
+    for path in (
+        "flame-1-rank-0.folded.txt/flame-1-rank-0.folded.txt",
+        "plots/a.txt",
+        "twice/twice",
+        "twice/b",
+    ):
+        services.put_file(alice, run, path, io.BytesIO(b"main 1"))
+    client = browser(cast.owner)
+    listed = client.get(f"/runs/{run.id}/?tab=artifacts").content.decode()
+    flame = "?tab=artifacts&amp;file=flame-1-rank-0.folded.txt%2Fflame-1-rank-0.folded.txt"
+    assert f'<a href="{flame}">flame-1-rank-0.folded.txt</a>' in listed
+    for folder in ("plots", "twice"):
+        assert f'<a href="?tab=artifacts&amp;folder={folder}">{folder}/</a>' in listed
+    drawn = client.get(f"/runs/{run.id}/{flame.replace('&amp;', '&')}").content.decode()
+    assert f'<a href="{flame}" aria-current="true">' in drawn
+    assert ">plots/</a>" in drawn  # the other files stay beside it
 
 
 def test_selected_runs_are_tagged_archived_and_deleted_together(

@@ -219,6 +219,7 @@ def _series(curve: Curve, key: str, labels: dict[str, Label]) -> dict[str, Any]:
         "x": curve.x,
         "y": curve.y,
         **({"low": curve.low, "high": curve.high, "counts": curve.counts} if thinned else {}),
+        **({"last": curve.last} if thinned and curve.last is not None else {}),
         **({"gaps": curve.gaps} if curve.gaps else {}),
     }
 

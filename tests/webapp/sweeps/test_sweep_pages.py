@@ -123,7 +123,9 @@ def test_a_wrong_budget_is_refused_with_a_sentence_on_the_page(
     page = browser(owner).post(f"/sweeps/{row.id}/budget/", {"trials": "many"})
     assert page.status_code == 422
     assert "budget.trials is &#x27;many&#x27;; it must be a whole number" in page.content.decode()
-    assert f'hx-get="/sweeps/{row.id}/?block=head"' in page.content.decode(), "live parts ask the page, not the form"
+    assert f'hx-get="/sweeps/{row.id}/?block=head"' in page.content.decode(), (
+        "live parts ask the page, not the form"
+    )
 
 
 def test_the_list_has_its_sweeps_and_says_how_to_begin(

@@ -353,7 +353,9 @@ def fragment(context: Context, block: str, **changes: Any) -> str:
 
     A page that also answers a form at another address says its own as `address`.
     """
-    return context.get("address", "") + _query(context["request"].GET.copy(), {"block": block, **changes})
+    return f"{context.get('address', '')}" + _query(
+        context["request"].GET.copy(), {"block": block, **changes}
+    )
 
 
 def _query(query: Any, changes: Mapping[str, Any]) -> str:

@@ -85,7 +85,7 @@ def sections(keys: Sequence[str], order: Sequence[str] = ()) -> list[ChartSectio
 
 
 def chart(key: str) -> dict[str, Any]:
-    better = 0 if names.is_system(key) else direction(key)
+    better = direction(key)
     return {
         "id": f"chart-{crc32(key.encode()):08x}",
         "key": key,

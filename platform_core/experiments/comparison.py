@@ -106,7 +106,7 @@ def judged(name: str, reported: Reported) -> float | None:
 
 
 def direction(name: str) -> int:
-    """-1 when less of this metric is better, 1 when more is, 0 when its name does not say or the platform samples it."""
+    """-1 when less of this metric is better, 1 when more is; 0 when its name does not say, or it is sampled."""
     if is_system(name):
         return 0
     words = re.split(r"[^a-z0-9]+", name.lower())

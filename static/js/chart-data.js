@@ -21,10 +21,10 @@
 // x is a step, seconds since the run began ("elapsed"), milliseconds since 1970 ("time") or another metric ("value",
 // named by x.key). `key` and `subject` let live points find their series. Of a sampled series, y is the mean of
 // `counts` reported points between `low` and `high`, and `last` the newest point; `gaps` are the x of values that are
-// not finite. `band`: low and high are always drawn (seeds). `label` is the name in the legend where it differs; "" is
-// none. y.unit "wait" is seconds, shown as a duration. With `points: true` no line joins the values: a series with `low` is a bar from low to
-// y at each x, one with `came` has a mark in the shape of "held", "earlier" or "later", one with `joined` is a line of
-// that dash ("solid", "dot"). An axis with `ticks` is labelled at these values.
+// not finite. `band`: low and high are always drawn (seeds). `label` is the name in the legend where it differs; ""
+// is none. y.unit "wait" is seconds, shown as a duration. With `points: true` no line joins the values: a series with
+// `low` is a bar from low to y at each x, one with `came` has a mark in the shape of "held", "earlier" or "later",
+// one with `joined` is a line of that dash ("solid", "dot"). An axis with `ticks` is labelled at these values.
 import { clock, duration } from "./time.js";
 import { smoothed } from "./chart-smooth.js";
 

@@ -28,6 +28,8 @@ def search(sweeps: Sweeps, sweep_id: str, trials: int, every: float = 2.0) -> op
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
     environment = client_environment()
     with Client(environment.url, environment.token) as client:
         count = int(sys.argv[2]) if len(sys.argv) > 2 else 10

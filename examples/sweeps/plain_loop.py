@@ -33,6 +33,8 @@ def evaluate(sweeps: Sweeps, sweep_id: str, trial: Trial) -> Trial:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
     environment = client_environment()
     with Client(environment.url, environment.token) as client:
         for ended in search(Sweeps(client), sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 10):

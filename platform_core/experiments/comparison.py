@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from platform_core.experiments.names import is_system
+
 
 class Missing:
     """A run that lacks a setting differs from one that has it, even as null."""
@@ -104,7 +106,9 @@ def judged(name: str, reported: Reported) -> float | None:
 
 
 def direction(name: str) -> int:
-    """-1 when less of this metric is better, 1 when more is, 0 when its name does not say."""
+    """-1 when less of this metric is better, 1 when more is; 0 when its name does not say, or it is sampled."""
+    if is_system(name):
+        return 0
     words = re.split(r"[^a-z0-9]+", name.lower())
     if words[-2:] == ["per", "second"]:
         return 1

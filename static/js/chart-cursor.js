@@ -1,6 +1,6 @@
 // One cursor: whatever chart the pointer is over, every chart with the same kind of x shows that place and the values
 // of its runs there. The chart under the pointer lists them all, the greatest first.
-import { axisOf, nearest, number, position } from "./chart-data.js";
+import { axisOf, nearest, newest, number, position } from "./chart-data.js";
 import { MOST_RAW, places, unitOf } from "./chart-layout.js";
 import { styleOf, swatch } from "./chart-style.js";
 
@@ -57,9 +57,9 @@ function line(figure, { chart, plot }, x) {
   cursor.style.transform = `translate(${xaxis._offset + left}px, ${yaxis._offset}px)`;
 }
 
-function valueAt(series, x) {
+function valueAt(chart, series, x) {
   if (!series.x.length) return undefined;
-  if (x === null) return series.y.at(-1);
+  if (x === null) return newest(chart, series);
   const beyond = x > series.x.at(-1) + (series.x.at(-1) - series.x[0]) * 0.02;
   return beyond && series.x.length > 1 ? undefined : series.y[nearest(series.x, x)];
 }
@@ -79,7 +79,7 @@ export function legend(figure, chart, x = null) {
   }
   const hasValue = x !== null || !chart.points; // points follow no course: the last is no newer than the others
   shown.forEach(({ series }, place) => {
-    list.children[place].lastChild.textContent = hasValue ? number(valueAt(series, x), chart.y.unit) : "";
+    list.children[place].lastChild.textContent = hasValue ? number(valueAt(chart, series, x), chart.y.unit) : "";
   });
   list.lastChild.textContent = hasValue && shown.length ? (x === null ? "latest" : `at ${position(chart, x)}`) : "";
 }
@@ -99,7 +99,7 @@ function item(chart, series, index, brief) {
 }
 
 function spread(list, chart, shown, x) {
-  const values = shown.map(({ series }) => valueAt(series, x)).filter(Number.isFinite).sort((a, b) => a - b);
+  const values = shown.map(({ series }) => valueAt(chart, series, x)).filter(Number.isFinite).sort((a, b) => a - b);
   const parts = [["min", values[0]], ["median", values[values.length >> 1]], ["max", values.at(-1)]];
   const where = x === null ? "latest" : `at ${position(chart, x)}`;
   list.dataset.signature = "spread";
@@ -117,7 +117,7 @@ function list(figure, { chart, plot }, x, y) {
   if (box.hidden) return;
   const { xaxis, yaxis } = plot._fullLayout;
   const pointed = yaxis.p2c(y - yaxis._offset);
-  const rows = chart.series.map((series, index) => ({ series, index, value: valueAt(series, x) }))
+  const rows = chart.series.map((series, index) => ({ series, index, value: valueAt(chart, series, x) }))
     .filter(({ series, value }) => !series.hidden && Number.isFinite(value)).sort((a, b) => b.value - a.value);
   const nearestRow = rows.reduce((best, row) =>
     Math.abs(row.value - pointed) < Math.abs((best?.value ?? Infinity) - pointed) ? row : best, null);

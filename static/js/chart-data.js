@@ -17,14 +17,14 @@
 // A chart:
 //   { key, x: {kind: "step" | "elapsed" | "time" | "value", title, key}, y: {title, unit, log, min, max},
 //     series: [{name, letter, run, style: {colour, dash, marker}, key, subject, origin_ms, band,
-//               x: [..], y: [..], low: [..], high: [..], counts: [..], gaps: [..]}], marks: [{x, text}] }
+//               x: [..], y: [..], low: [..], high: [..], counts: [..], gaps: [..], last}], marks: [{x, text}] }
 // x is a step, seconds since the run began ("elapsed"), milliseconds since 1970 ("time") or another metric ("value",
 // named by x.key). `key` and `subject` let live points find their series. Of a sampled series, y is the mean of
-// `counts` reported points between `low` and `high`; `gaps` are the x of values that are not finite. `band`: low and
-// high are always drawn (seeds). `label` is the name in the legend where it differs; "" is none. y.unit "wait" is
-// seconds, shown as a duration. With `points: true` no line joins the values: a series with `low` is a bar from low to
-// y at each x, one with `came` has a mark in the shape of "held", "earlier" or "later", one with `joined` is a line of
-// that dash ("solid", "dot"). An axis with `ticks` is labelled at these values.
+// `counts` reported points between `low` and `high`, and `last` the newest point; `gaps` are the x of values that are
+// not finite. `band`: low and high are always drawn (seeds). `label` is the name in the legend where it differs; ""
+// is none. y.unit "wait" is seconds, shown as a duration. With `points: true` no line joins the values: a series with
+// `low` is a bar from low to y at each x, one with `came` has a mark in the shape of "held", "earlier" or "later",
+// one with `joined` is a line of that dash ("solid", "dot"). An axis with `ticks` is labelled at these values.
 import { clock, duration } from "./time.js";
 import { smoothed } from "./chart-smooth.js";
 
@@ -54,6 +54,12 @@ export function position(chart, x) {
   if (chart.x.kind === "elapsed") return duration(x * 1000);
   const place = chart.x.kind === "value" ? Number(x.toPrecision(4)) : Math.round(x);
   return `${chart.x.title || "step"} ${number(place)}`;
+}
+
+// The newest value of a series: of a sampled one as it was reported, of a smoothed one as it is drawn.
+export function newest(chart, series) {
+  const reported = chart.x.kind !== "value" && !chart.drawing?.strength;
+  return reported ? series.last ?? series.y.at(-1) : series.y.at(-1);
 }
 
 export function nearest(xs, x) {
@@ -116,6 +122,7 @@ export function grow(chart, subject, points) {
       const x = placeOf(chart, series, point);
       if (!Number.isFinite(value) || x === undefined || (base.x.length && x <= base.x.at(-1))) continue;
       for (const name of Object.keys(base)) base[name].push(name === "x" ? x : name === "counts" ? 1 : value);
+      series.last = value;
       grown += 1;
     }
   }
@@ -165,7 +172,7 @@ export function tooLong(chart) {
 
 export function summary(chart, title) {
   const parts = chart.series.filter((series) => series.y.length && !series.hidden).map((series) =>
-    `${series.name} from ${number(series.y[0], chart.y.unit)} to ${number(series.y.at(-1), chart.y.unit)}`);
+    `${series.name} from ${number(series.y[0], chart.y.unit)} to ${number(newest(chart, series), chart.y.unit)}`);
   const rest = parts.length > 8 ? ` and ${parts.length - 8} more` : "";
   return `${title}: ${parts.slice(0, 8).join("; ")}${rest}. The table below holds the values.`;
 }

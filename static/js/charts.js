@@ -5,6 +5,7 @@ import { fetchChart } from "./chart-fetch.js";
 import { layout, traces } from "./chart-layout.js";
 import { fillSwatches, forgetColours } from "./chart-style.js";
 import { leave, legend, pointAt, valueOf } from "./chart-cursor.js";
+import { keepZooms, zooms } from "./chart-zoom.js";
 
 const REFETCH_GAP_MS = 5000;
 const REFINE_AFTER_MS = 200;
@@ -13,7 +14,6 @@ const PAINT_GAP_MS = 500;
 const PATIENCE = 4; // times what drawing took
 
 const known = new Map(); // figure → {chart, source, address, plot, painted, near, ownY}
-const zooms = new Map(); // axis → [from, to] that the reader has zoomed to
 const pending = new Set(); // figures with points that are not drawn yet
 const recent = new Map(); // subject → its last points: a block asked for before they came does not have them
 const askedFor = new Map(); // a metric that no chart here shows → when the page last asked for its charts because of it
@@ -197,6 +197,7 @@ function zoom(from, change) {
   const { xaxis } = source.plot._fullLayout;
   if (reset) zooms.delete(axis);
   else zooms.set(axis, ends.map((end) => valueOf(source.chart, xaxis.l2c(xaxis.r2l(end)))));
+  keepZooms();
   for (const entry of known.values()) {
     if (axisOf(entry.chart) !== axis || !entry.painted || entry.plot.hidden) continue;
     if (entry.near || !entry.address) follow(entry);

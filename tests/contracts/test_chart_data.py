@@ -100,3 +100,19 @@ def test_clipped_outliers_do_not_stretch_the_axis(page: Page) -> None:
     values = [*range(1, 100), 1e9]
     script = """(y) => data.extent({ x: {}, y: {}, drawing: { clip: 1 }, series: [{ x: y, y }] })"""
     assert page.evaluate(script, values) == [2, 99]
+
+
+NEWEST = """([kind, strength, live]) => {
+  const series = { name: "run", key: "loss", subject: "job:1", x: [0, 10], y: [4, 2], counts: [9, 9], last: 1 };
+  const chart = data.prepare({ x: { kind }, y: {}, series: [series] }, { kind: "exponential", strength });
+  data.grow(chart, "job:1", live.map((value, at) => ({ step: 11 + at, at_ms: 11 + at, values: { loss: value } })));
+  data.prepare(chart, chart.drawing);
+  return data.newest(chart, series);
+}"""
+
+
+def test_the_newest_value_is_the_reported_one_unless_the_line_is_smoothed(page: Page) -> None:
+    assert page.evaluate(NEWEST, ["step", 0, []]) == 1
+    assert page.evaluate(NEWEST, ["step", 0, [0.5]]) == 0.5
+    assert page.evaluate(NEWEST, ["step", 0.5, []]) > 1
+    assert page.evaluate(NEWEST, ["value", 0, []]) == 2, "the last by another metric is not the newest"

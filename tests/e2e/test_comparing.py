@@ -87,6 +87,15 @@ def test_a_zoom_fetches_finer_values_and_y_follows_it(people: People, runs: list
     seen = plot.evaluate("({ _fullLayout: { xaxis, yaxis } }) => [...xaxis.range, ...yaxis.range]")
     assert 0 < seen[0] < seen[1] < STEPS
     assert -1 < seen[2] < seen[3] < 9
+    again = people.come("bob")
+    again.goto(page.url)
+    until(
+        "the linked page has finer values", lambda: min(lines_of(again, "val/loss"), default=0) > max(coarse)
+    )
+    linked = again.locator('[data-metric-card="val/loss"] .plot').evaluate(
+        "plot => plot._fullLayout.xaxis.range"
+    )
+    assert linked == pytest.approx(seen[:2], abs=1)
 
 
 def test_a_running_run_goes_on_growing(people: People, site: Site, runs: list[str]) -> None:

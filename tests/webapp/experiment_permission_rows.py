@@ -12,6 +12,7 @@ def experiment_rows() -> Iterator[Row]:
         yield Row("post", f"sweeps/<str:sweep_id>/{verb}/", OWN_OR_LEAD, f"sweeps/{{sweep}}/{verb}/")
     yield Row("get", "experiments/", SIGNED_IN)
     yield Row("get", "experiments/compare/", OF_TEAM, "experiments/compare/?runs={job}")
+    yield Row("post", "experiments/compare/", SIGNED_IN, body={"runs": "{job}"})
     yield Row("get", "experiments/curves/", OF_TEAM, "experiments/curves/?runs={job}&key=loss")
     yield Row("get", "experiments/<int:experiment_id>/", OF_TEAM, "experiments/{experiment}/")
     one, of = "experiments/<int:experiment_id>", "experiments/{experiment}"

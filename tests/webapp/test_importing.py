@@ -261,6 +261,8 @@ with mlflow.start_run(run_name="parent", tags={"stage": "dev"}, description="A *
     with mlflow.start_run(run_name="child", nested=True):
         mlflow.log_metric("acc", 0.75)
 client = mlflow.MlflowClient()
+client.set_experiment_tag(parent.info.experiment_id, "mlflow.note.content", "Why *bytes*")
+client.set_experiment_tag(parent.info.experiment_id, "dataset", "enwik8")
 client.create_registered_model("reader", tags={"kind": "text"}, description="It reads.")
 first = client.create_model_version("reader", f"runs:/{parent.info.run_id}/notes", parent.info.run_id)
 second = client.create_model_version(
@@ -328,6 +330,8 @@ def test_an_mlflow_server_is_imported_with_history_tags_nesting_and_artifacts(
     runs = {run.name: run for run in Run.objects.all()}
     parent, child, broken = runs["parent"], runs["child"], runs["broken"]
     assert (parent.experiment.name, parent.source, parent.description) == ("bytes", "mlflow", "A **note**")
+    assert parent.experiment.description == "Why *bytes*"
+    assert parent.experiment.tags["dataset"] == "enwik8"
     assert (parent.parameters, parent.tags["stage"]) == ({"lr": "0.1"}, "dev")
     assert child.parent_id == parent.id
     assert [run.state for run in (parent, child, broken)] == ["succeeded", "succeeded", "failed"]

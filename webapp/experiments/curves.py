@@ -22,7 +22,7 @@ COLUMNS_OF_ALL = 5_000  # of the runs of a chart together, unless the caller ask
 _SMOOTHED_COLUMNS = 400
 _DIGITS = 6  # as exact as a screen can show
 _AXES = {"step": "step", "": "step", "relative": "elapsed", "time": "elapsed", "wall": "time"}
-_FORMAT = 3  # of the values; a browser may keep those of an older release
+_FORMAT = 4  # of the values; a browser may keep those of an older release
 
 Window = tuple[float, float]
 
@@ -38,7 +38,7 @@ class Axis:
 @dataclass(frozen=True, slots=True)
 class Curve:
     """One entry a column: the mean of `counts` points between `low` and `high`; `gaps` are the x of values that are
-    not finite. A curve of several runs is their median."""
+    not finite, `last` the newest finite value. A curve of several runs is their median and has no `last`."""
 
     runs: tuple[Run, ...]
     x: list[float] = field(default_factory=list)
@@ -47,6 +47,7 @@ class Curve:
     high: list[float] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
+    last: float | None = None
 
 
 def axis_of(text: str) -> Axis:
@@ -145,10 +146,11 @@ def _curve(run: Run, bands: Bands, origin: int | None) -> Curve:
         x[0], x[-1] = bands.x_from[0], bands.x_to[-1]
     if origin is not None:
         x = [(place - origin) / 1000 for place in x]
+    last = next((value for value in reversed(bands.last) if value is not None), None)
     if not any(bands.non_finite):
         # A column of finite values alone has all three of them.
         mean, low, high = (cast(list[float], values) for values in (bands.mean, bands.low, bands.high))
-        return Curve((run,), x, mean, low, high, bands.count)
+        return Curve((run,), x, mean, low, high, bands.count, last=last)
     gaps = [place for place, count in zip(x, bands.non_finite, strict=True) if count]
     counts = [count - non_finite for count, non_finite in zip(bands.count, bands.non_finite, strict=True)]
     return Curve(
@@ -159,6 +161,7 @@ def _curve(run: Run, bands: Bands, origin: int | None) -> Curve:
         _numbers(bands.high),
         [count for count in counts if count],
         gaps,
+        last,
     )
 
 

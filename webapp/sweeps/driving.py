@@ -20,7 +20,7 @@ from webapp.base.lease import Fence
 from webapp.jobs import queries as jobs
 from webapp.jobs import services as job_services
 from webapp.quotas import queries as quotas
-from webapp.sweeps import objective, samplers, stepping
+from webapp.sweeps import objective, queries, samplers, stepping
 from webapp.sweeps.models import Sweep, Trial
 
 DRAIN_MS = (
@@ -141,7 +141,7 @@ def job_mapping(value: ev.Sweep, number: int, parameters: Iterable[tuple[str, An
         "team": value.spec.team,
         "experiment": job.get("experiment") or value.spec.name,
         "hyperparameters": {**fixed, **dict(parameters)},
-        "tags": [*tags, f"sweep={value.id}", f"trial={number}"],
+        "tags": [*tags, *queries.tags_of_trial(value.id, number)],
     }
 
 

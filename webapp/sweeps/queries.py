@@ -31,6 +31,17 @@ def trials(sweep_id: str) -> list[Trial]:
     return list(Trial.objects.filter(sweep=sweep_id).defer("notes").select_related("job").order_by("number"))
 
 
+def tags_of_trial(sweep_id: str, number: int) -> list[str]:
+    """What the job of a trial has besides the tags of its job file."""
+    return [f"sweep={sweep_id}", f"trial={number}"]
+
+
+def tags_of_trials_job(job_id: str) -> list[str]:
+    """None where the job is no trial. A clone of it is none either, and has to go without them."""
+    trial = Trial.objects.filter(job=job_id).first()
+    return tags_of_trial(trial.sweep_id, trial.number) if trial else []
+
+
 def value(row: Sweep) -> SweepValue:
     return mapping.sweep_value(row, trials(row.pk))
 

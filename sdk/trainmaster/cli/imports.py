@@ -84,6 +84,8 @@ def import_mlflow(url: str, team: str, experiment: str, as_json: bool, only: str
     """
     with connect() as client, MlflowServer(url, token) as server:
         ids = _import(client, team, lambda: mlflow.runs_of(server, only, experiment), as_json)
+        if not experiment:
+            mlflow.describe_experiments(client, client.only_team(team), server, only)
         _import_registry(client, client.only_team(team), server, ids, only, as_json)
 
 

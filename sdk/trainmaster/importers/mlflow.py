@@ -1,4 +1,4 @@
-"""Runs of an MLflow server: parameters, tags, metrics with their whole history, artifacts."""
+"""Runs and experiments of an MLflow server: parameters, tags, metrics with their whole history, artifacts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from trainmaster.client import Client
 from trainmaster.importers.mlflow_server import MlflowServer
 from trainmaster.importers.runs import MOST_KEY, MOST_TAG, Content, Point, RunFile, SourceRun, parameter
 
@@ -19,6 +20,21 @@ def runs_of(server: MlflowServer, only: str, experiment: str) -> Iterator[Source
         if only in ("", found["name"]):
             for run in server.runs(str(found["experiment_id"])):
                 yield _run(server, run, experiment or str(found["name"]))
+
+
+def describe_experiments(client: Client, team: str, server: MlflowServer, only: str) -> None:
+    """Notes and tags of the experiments under their own names. What somebody wrote here stays."""
+    for found in server.experiments():
+        tags = {str(tag["key"]): str(tag.get("value", "")) for tag in found.get("tags", ())}
+        if not tags or only not in ("", found["name"]):
+            continue
+        asked = {"team": team, "search": found["name"], "view": "all"}
+        for ours in client.call("GET", "experiments", params=asked)["results"]:
+            if ours["name"] == found["name"] and not ours["deleted_ms"]:
+                note = ours["description"] or tags.pop(_NOTE, "")
+                kept = {key[:MOST_KEY]: value[:MOST_TAG] for key, value in tags.items() if key != _NOTE}
+                change = {"description": note, "tags": kept | ours["tags"]}
+                client.call("PATCH", f"experiments/{ours['id']}", json=change)
 
 
 def _run(server: MlflowServer, run: Mapping[str, Any], experiment: str) -> SourceRun:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from platform_core.experiments.comparison import (
     MISSING,
     Reported,
+    best_of,
     compared_metrics,
     differences,
     direction,
@@ -124,3 +125,9 @@ def test_runs_are_judged_by_what_was_held_out():
     assert headline(["lr", "loss", "heldout_bits_per_byte"]) == "heldout_bits_per_byte"
     assert headline(["interval", "step_seconds", "loss"]) == "loss"
     assert headline(["lr"]) == ""
+
+
+def test_what_the_platform_samples_is_no_result_of_a_run() -> None:
+    assert direction("system/host/disk_read_bytes_per_second") == 0
+    assert best_of("system/host/disk_read_bytes_per_second", [1.0, 2.0]) is None
+    assert headline(["system/host/disk_read_bytes_per_second", "accuracy"]) == "accuracy"

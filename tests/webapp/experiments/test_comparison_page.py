@@ -147,6 +147,14 @@ def test_seeds_are_one_line_with_their_median_and_one_band(
     assert (chart["series"][0]["low"], chart["series"][0]["high"]) == ([9.0, 1.0], [9.0, 6.0])
 
 
+def test_the_runs_chosen_in_a_table_have_an_address_without_the_token_of_its_form(
+    make_run: MakeRun, owner: User, browser: Browse
+) -> None:
+    runs = [make_run(name, {"loss": [1.0]}).id for name in ("one", "two")]
+    answer = browser(owner).post(COMPARE, {"runs": runs, "csrfmiddlewaretoken": "secret", "tag": ""})
+    assert answer["Location"] == f"{COMPARE}?runs={runs[0]},{runs[1]}"
+
+
 def test_the_address_restores_what_was_chosen(make_run: MakeRun, owner: User, browser: Browse) -> None:
     run = make_run("one", EVERYBODYS)
     query = {

@@ -65,6 +65,13 @@ def test_runs_that_report_at_the_same_steps_share_their_columns_on_the_wire(
     assert late["x"] != one["x"]
 
 
+def test_the_newest_value_of_a_sampled_curve_is_no_mean(job: Job, owner: User, browser: Browse) -> None:
+    report(job, "loss", [float(step) for step in range(10_000)])
+    [series] = series_of(browser(owner), runs=job.id, key="loss", columns="100")
+    assert series["last"] == 9_999
+    assert series["y"][-1] < 9_999
+
+
 def test_a_window_shows_each_point_that_the_whole_curve_hides(job: Job, owner: User, browser: Browse) -> None:
     report(job, "loss", [float(step) for step in range(10_000)])
     asked = {"runs": job.id, "key": "loss", "columns": "100", "from": "5000", "to": "5049.5"}

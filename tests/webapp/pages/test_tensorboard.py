@@ -138,6 +138,23 @@ def test_its_files_have_rich_values_too_and_follow_them(cast: Cast, run: Run, tm
     assert [event.value for event in seen.Scalars("train/loss")] == [1.0, 0.5, 0.25]
 
 
+def test_a_value_whose_store_did_not_answer_comes_with_the_next_look(
+    cast: Cast, run: Run, settings: Any, tmp_path: Path
+) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    image = checked(key="sample", step=3, index=0, kind="image", at_ms=1003, data=PNG)
+    services.log_value(accounts.actor_of(cast.owner), run, image)
+    exporter, store = Exporter(tmp_path / "logs"), settings.STORE_URL
+    settings.STORE_URL = f"file://{tmp_path}/away"
+    exporter.sync([run])
+    settings.STORE_URL = store
+    exporter.sync([run])
+    exporter.sync([run])
+    seen = EventAccumulator(str(tmp_path / "logs" / f"first-{run.id[-8:]}")).Reload()
+    assert [image.step for image in seen.Images("sample")] == [3]
+
+
 def test_its_page_cannot_reach_ours_and_gets_no_cookie(
     cast: Cast, run: Run, keepers: list[threading.Thread]
 ) -> None:

@@ -83,7 +83,9 @@ def test_the_best_trial_can_be_run_with_more(
     assert f"?clone={job_id}" in text
     assert "resume_from" not in text
     assert "Cost by trial" in text
-    assert browser(owner).get(f"/jobs/submit/?clone={job_id}").status_code == 200
+    answer = browser(owner).get(f"/jobs/submit/?clone={job_id}")
+    assert answer.status_code == 200
+    assert f"sweep={row.id}" not in answer.content.decode(), "the clone is no trial of the sweep"
 
 
 def test_the_best_trial_is_run_with_more_from_its_last_checkpoint(
@@ -121,6 +123,9 @@ def test_a_wrong_budget_is_refused_with_a_sentence_on_the_page(
     page = browser(owner).post(f"/sweeps/{row.id}/budget/", {"trials": "many"})
     assert page.status_code == 422
     assert "budget.trials is &#x27;many&#x27;; it must be a whole number" in page.content.decode()
+    assert f'hx-get="/sweeps/{row.id}/?block=head"' in page.content.decode(), (
+        "live parts ask the page, not the form"
+    )
 
 
 def test_the_list_has_its_sweeps_and_says_how_to_begin(

@@ -85,7 +85,7 @@ def sections(keys: Sequence[str], order: Sequence[str] = ()) -> list[ChartSectio
 
 
 def chart(key: str) -> dict[str, Any]:
-    better = 0 if names.is_system(key) else direction(key)
+    better = direction(key)
     return {
         "id": f"chart-{crc32(key.encode()):08x}",
         "key": key,
@@ -219,6 +219,7 @@ def _series(curve: Curve, key: str, labels: dict[str, Label]) -> dict[str, Any]:
         "x": curve.x,
         "y": curve.y,
         **({"low": curve.low, "high": curve.high, "counts": curve.counts} if thinned else {}),
+        **({"last": curve.last} if thinned and curve.last is not None else {}),
         **({"gaps": curve.gaps} if curve.gaps else {}),
     }
 

@@ -148,10 +148,10 @@ class Table:
         return query.urlencode()
 
     def charted(self) -> list[Run]:
-        """The selected runs; without a selection the first of the table."""
+        """The selected runs; without a selection the first of the table. Deleted ones have no curves."""
         ids = self.query.getlist("runs")[:SELECTED_RUNS]
         if not ids:
-            return list(self.page.runs[:CHARTED_RUNS])
+            return [run for run in self.page.runs if run.deleted_ms is None][:CHARTED_RUNS]
         experiment = self.selection.experiment
         return [run for run in queries.chosen(ids) if experiment and run.experiment_id == experiment.pk]
 

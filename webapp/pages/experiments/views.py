@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_GET
+from django.shortcuts import redirect
+from django.views.decorators.http import require_GET, require_http_methods
 
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
@@ -83,8 +85,12 @@ def _line(experiment: Experiment, standing: Standing, all_costs: Mapping[str, Jo
 
 
 @login_required
-@require_GET
+@require_http_methods(["GET", "POST"])
 def compare(request: HttpRequest) -> HttpResponse:
+    """The form of the run table posts the chosen runs: their page has an address without its token."""
+    if request.method == "POST":
+        query = urlencode({"runs": ",".join(request.POST.getlist("runs"))}, safe=",")
+        return redirect(f"{request.path}?{query}")
     runs = _runs_asked_for(request)
     page = comparing.page(runs, request.GET, now_ms())
     if request.GET.get("format") == "csv":

@@ -30,6 +30,7 @@ from webapp.pages.jobs.forms import Control, Option, Section
 from webapp.pages.jobs.verdict import Verdict
 from webapp.scheduling import dry_run
 from webapp.scheduling.dry_run import Outlook
+from webapp.sweeps import queries as sweeps
 
 _TEMPLATE = "jobs/submit.html"
 
@@ -147,7 +148,9 @@ def _start(request: HttpRequest, actor: Actor) -> tuple[dict[str, str], Job | No
     if not clone:
         return changes, None
     job = queries.job_for(request, clone)
-    form = forms.form_of(job.spec) | changes
+    left_out = sweeps.tags_of_trials_job(job.id)
+    spec = {**job.spec, "tags": [tag for tag in job.spec.get("tags") or () if tag not in left_out]}
+    form = forms.form_of(spec) | changes
     names = {id: name for name, id in _dataset_ids(actor).items()}
     return form | {"dataset": names.get(form.get("dataset", ""), form.get("dataset", ""))}, job
 

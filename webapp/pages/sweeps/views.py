@@ -52,6 +52,7 @@ class SweepListPage:
 
 @dataclass(frozen=True, slots=True)
 class SweepPage:
+    address: str
     sweep: Sweep
     method: str
     metric: str
@@ -119,6 +120,7 @@ def _page(actor: Actor, sweep_id: str, problem: str = "") -> SweepPage:
     costs = quotas.costs_of_jobs([trial.job for trial in sweep.trials if trial.job], now_ms())
     winner = best(sweep)
     return SweepPage(
+        address=reverse("sweeps:detail", args=[sweep_id]),
         sweep=row,
         method=sweep.spec.method,
         metric=sweep.spec.objective.metric,

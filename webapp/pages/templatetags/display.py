@@ -349,8 +349,8 @@ def here(context: Context, **changes: Any) -> str:
 
 @register.simple_tag(takes_context=True)
 def fragment(context: Context, block: str, **changes: Any) -> str:
-    """The address of one block of this page with its filters: hx-get="{% fragment 'list' %}"."""
-    return _query(context["request"].GET.copy(), {"block": block, **changes})
+    """Of one block of this page with its filters, at `address` where forms answer elsewhere: {% fragment 'list' %}."""
+    return f"{context.get('address', '')}{_query(context['request'].GET.copy(), {'block': block, **changes})}"
 
 
 def _query(query: Any, changes: Mapping[str, Any]) -> str:

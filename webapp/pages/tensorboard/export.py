@@ -29,6 +29,7 @@ class Exporter:
         self._writers: dict[str, EventWriter] = {}
         self._written: dict[tuple[str, str], int] = {}  # run and metric → last step
         self._last_value = 0  # id of the newest rich value of all runs
+        self._missed: list[tuple[RichValue, str]] = []  # values with their keys; the store did not answer
 
     def sync(self, runs: Sequence[Run]) -> None:
         ids = [run.id for run in runs]
@@ -43,6 +44,7 @@ class Exporter:
             self._versions[run.id] = version
         values = rich_values.newest(followed, self._last_value, MOST_VALUES)
         values += rich_values.newest(set(ids).difference(followed), 0, MOST_VALUES)
+        self._missed = [(value, key) for value, key in self._missed if value.run_id in ids]
         self._write_values(values)
 
     def _begin(self, run: Run) -> None:
@@ -69,14 +71,16 @@ class Exporter:
             counts[value.run_id, key] += 1
             if counts[value.run_id, key] <= MOST_OF_A_KEY:
                 chosen.append((value, key))
-        for value, key in reversed(chosen):
+        wanted, self._missed = [*self._missed, *reversed(chosen)], []
+        for value, key in wanted:
             content = value.document
             try:
                 content = b"".join(rich_values.read(value, 0, value.size)) if content is None else content
             except TrainmasterError:
-                continue  # the store does not answer; the curves are worth showing without it
+                self._missed.append((value, key))  # the next look asks again
+                continue
             self._writers[value.run_id].value(key, value.step, value.at_ms, value.kind, content)
-        for run_id in {value.run_id for value, _ in chosen}:
+        for run_id in {value.run_id for value, _ in wanted}:
             self._writers[run_id].flush()
         self._last_value = max(self._last_value, *(value.pk for value in newest), 0)
 

@@ -100,7 +100,7 @@ def _compare(run: Run, ranks: tuple[Rank, ...], now: int) -> bool:
             "measured_seconds": max(_own(rank) for rank in ranks),
             "predicted_bytes": plan.memory.total,
             "measured_bytes": round(memory) or None,
-            "at_ms": now,
+            "at_ms": run.job.finished_ms or now,
         },
     )
     return True

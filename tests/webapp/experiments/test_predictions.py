@@ -85,6 +85,10 @@ def test_it_follows_a_running_job_and_leaves_one_alone_that_ended_long_ago(job: 
     report(1, step_seconds=0.4)
     predictions.compare()
     assert Prediction.objects.get().measured_seconds == pytest.approx(0.3, abs=0.11)
+    ended = now_ms() - 5_000
+    Job.objects.update(finished_ms=ended)
+    assert predictions.compare() == 1
+    assert Prediction.objects.get().at_ms == ended
     Job.objects.update(finished_ms=now_ms() - 2 * HOUR_MS)
     assert predictions.compare() == 0
 

@@ -242,6 +242,7 @@ def test_the_page_says_how_each_version_stands(cast: Cast, version: ModelVersion
     kept = refused.content.decode()
     assert "{&quot;votes&quot;: 3}</textarea>" in kept
     assert "&#x27;votes&#x27; is none of approvals" in kept
+    assert f'hx-get="{address}?block=gate"' in kept, "the refused form stands at another address"
     assert "it is not JSON" in lena.post(f"{address}gate/", {"policy": "{"}).content.decode()
     opened = lena.post(f"{address}gate/", {"policy": "{}"}, follow=True).content.decode()
     assert "No rule: every version may be promoted" in opened

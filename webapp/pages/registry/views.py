@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
@@ -74,6 +75,7 @@ class VersionRow:
 
 @dataclass(frozen=True, slots=True)
 class ModelPage:
+    address: str  # of its live parts, where a refused form is shown at another one
     team: str
     model: str
     summary: str
@@ -151,6 +153,7 @@ def _detail(
     sources = [version.source for version in versions]
     names = checkpoints.names(sources) | artifacts.names(sources, [team])
     page = ModelPage(
+        address=reverse("registry:detail", args=[team, model.name]),
         team=team,
         model=model.name,
         summary=_summary(versions, deployed),

@@ -16,8 +16,20 @@ function look() {
   }
 }
 
+// The chosen one of a row of tabs that is wider than the screen is in sight.
+function showChosen(within) {
+  for (const tabs of within.querySelectorAll(".tabs")) {
+    const chosen = tabs.querySelector("[aria-current]");
+    if (!chosen || tabs.scrollWidth <= tabs.clientWidth) continue;
+    const [row, own] = [tabs.getBoundingClientRect(), chosen.getBoundingClientRect()];
+    tabs.scrollLeft += own.left + own.width / 2 - row.left - row.width / 2;
+  }
+}
+
 export function startScroll() {
   look();
+  showChosen(document);
+  document.addEventListener("htmx:afterSettle", (event) => showChosen(event.target));
   document.addEventListener("htmx:afterSettle", look);
   document.addEventListener("toggle", look, true);
   window.addEventListener("resize", look);

@@ -115,5 +115,5 @@ def _runs_asked_for(request: HttpRequest) -> list[Run]:
         if permissions.may(actor, "experiment.view", run.experiment.team_id)
     ]
     if ids and not runs:
-        raise TrainmasterError("not_found", what="run among those asked for")
+        raise TrainmasterError("not_found", sentence="There are no such runs, or you may not see them")
     return runs

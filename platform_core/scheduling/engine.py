@@ -86,9 +86,7 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
             started.append((job, placement))
             continue
         waiting.append(as_left(state, job))
-        if _free_capacity(state, policy, job, eviction) or (
-            eviction and eviction.free_capacity_for(job, rank)
-        ):
+        if _is_freed_for(state, policy, (rank, job), eviction):
             continue
         if eviction and eviction.is_entitled(job) and not eviction.in_order:
             unreserved.append(job)
@@ -196,6 +194,21 @@ def _started(state: RoundState, policy: Policy, job: PendingJob) -> Placement | 
         if place is not None:
             return state.place_job(asked, place, fewer_than=job.num_gpus if size < job.num_gpus else 0)
     return None
+
+
+def _is_freed_for(state: RoundState, policy: Policy, entry: Ranked, eviction: Eviction | None) -> bool:
+    """Whether other jobs release slots for it.
+
+    Until it starts, its team begins nothing that the guarantee would have to cover as well: it would no longer come
+    before the jobs that stopped for it.
+    """
+    rank, job = entry
+    freed = _free_capacity(state, policy, job, eviction) or (
+        eviction is not None and eviction.free_capacity_for(job, rank)
+    )
+    if freed and job.id in state.owners and job.id not in state.left_places:
+        state.quota.keep_guarantee(with_gpus(job, job.min_gpus))
+    return freed
 
 
 def _free_capacity(state: RoundState, policy: Policy, job: PendingJob, eviction: Eviction | None) -> bool:

@@ -142,10 +142,12 @@ def test_an_offline_run_of_wandb_is_read_from_its_datastore(trainmaster: Trainma
 
 def test_exported_histories_of_wandb_become_runs(trainmaster: Trainmaster, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("_step,_timestamp,loss,note\n0,1.5,2.0,\n10,2.5,NaN,\n")
+    (tmp_path / "a.config.yaml").write_text("_wandb: {value: {}}\nlr: {desc: null, value: 0.3}\n")
     (tmp_path / "b.jsonl").write_text('{"_step": 3, "_timestamp": 2, "val": {"loss": 0.25}}\n')
     (tmp_path / "b.config.json").write_text('{"optimizer": {"lr": 0.1}}')
     trainmaster("import", "wandb", str(tmp_path), "--experiment", "exported")
     first, second = Run.objects.order_by("name")
+    assert first.parameters == {"lr": 0.3}
     steps = points(first, "loss")
     assert steps[0] == (0, 2.0)
     assert (steps[1][0], np.isnan(steps[1][1])) == (10, True)

@@ -98,7 +98,7 @@ class Explainer:
             blocking = self._quota.blocked_by(job) if self._quota.has_headroom(job) else None
             if blocking is None:
                 return self._over_quota(job)
-            if job.id not in self._reserved:
+            if blocking.of_guarantee or job.id not in self._reserved:
                 return self._quota_reserved(job, blocking)
         if held_back_by:
             ahead = self._position[job.gpu_type] - 1
@@ -221,20 +221,18 @@ class Explainer:
 
     def _quota_reserved(self, job: PendingJob, blocking: QuotaReservation) -> _Answer:
         """The quota of its team would cover it, but then not a job ahead of it, which would wait longer."""
-        held, maximum = (
-            self._quota.held(job.team, job.gpu_type),
-            self._quota.maximum(job.team, job.gpu_type) or 0,
-        )
+        team, needed = (job.team, job.gpu_type), f"needs {amount(job.num_gpus, job.gpu_type)}"
+        held, maximum, ahead = self._quota.held(*team), self._quota.maximum(*team) or 0, blocking.job_id
         numbers: _Numbers = (
             ("needed", job.num_gpus), ("held", held), ("maximum", maximum),
-            ("quota_for", blocking.job_id), ("quota_ms", blocking.start_ms),
+            ("quota_for", ahead), ("quota_ms", blocking.start_ms),
         )  # fmt: skip
-        sentence = (
-            f"needs {amount(job.num_gpus, job.gpu_type)}; team {job.team} holds {held}/{maximum}, and the rest is "
-            f"reserved for {blocking.job_id}, expected to start in {self._in(blocking.start_ms)}: only jobs that end "
-            "before then may start"
-        )
-        return WaitCode.QUOTA, numbers, sentence
+        if blocking.of_guarantee:
+            theirs = f"slots are released for {ahead} within the guarantee of team {job.team}"
+            return WaitCode.QUOTA, numbers, f"{needed}; {theirs}, which this job would exceed first"
+        rest = f"the rest is reserved for {ahead}, expected to start in {self._in(blocking.start_ms)}"
+        told = f"team {job.team} holds {held}/{maximum}, and {rest}: only jobs that end before then may start"
+        return WaitCode.QUOTA, numbers, f"{needed}; {told}"
 
     def _no_place(self, demand: Demand) -> _Answer:
         allowed = self._cluster.allowed(demand)

@@ -25,6 +25,7 @@ class QuotaReservation:
     start_ms: int
     end_ms: int
     spare: int  # quota free at the start, beside this reservation and all that overlap it
+    of_guarantee: bool = False  # slots that its team is guaranteed are being released for it
 
 
 class QuotaLedger:
@@ -40,6 +41,9 @@ class QuotaLedger:
         self.has_guarantees = any(self._guaranteed.values())
         self._taken: defaultdict[Team, list[tuple[int, int]]] = defaultdict(list)  # (end, GPUs) of this round
         self._reserved: dict[Team, list[QuotaReservation]] = {}
+        self._kept: dict[
+            Team, QuotaReservation
+        ] = {}  # of the guarantee, for the first job that gets released slots
         # Slots of stopping jobs that do not resume at once.
         self._releasing: defaultdict[Team, int] = defaultdict(int)
         for job in snapshot.running:
@@ -63,8 +67,9 @@ class QuotaLedger:
         team = (job.team, job.gpu_type)
         if self._held.get(team, 0) + job.num_gpus > self._maximum.get(team, 0):
             return False
-        reserved = self._reserved.get(team)
-        return not reserved or self._blocking(reserved, job, self._now_ms) is None
+        if team not in self._reserved and team not in self._kept:
+            return True
+        return self.blocked_by(job) is None
 
     def release(self, job: RunningJob) -> None:
         """The job releases its slots within the grace period."""
@@ -81,6 +86,9 @@ class QuotaLedger:
 
     def blocked_by(self, job: PendingJob) -> QuotaReservation | None:
         """The first reservation that the job would delay if it started now."""
+        kept = self._kept.get((job.team, job.gpu_type))
+        if kept and kept.job_id != job.id and not self.guarantees(job.team, job.gpu_type, job.num_gpus):
+            return kept
         return self._blocking(self.reservations_of(job.team, job.gpu_type), job, self._now_ms)
 
     def guaranteed(self, team: str, gpu_type: str) -> int:
@@ -89,6 +97,14 @@ class QuotaLedger:
     def guarantees(self, team: str, gpu_type: str, gpus: int) -> bool:
         """True if the team can hold so many more within its guarantee."""
         return self.held(team, gpu_type) + gpus <= self.guaranteed(team, gpu_type)
+
+    def keep_guarantee(self, job: PendingJob) -> None:
+        """Keep the guarantee of its team for the job, which is counted as taken and starts with released slots."""
+        start_ms = self._now_ms + RELEASE_MS
+        kept = QuotaReservation(
+            job.id, job.num_gpus, start_ms, start_ms + remaining_ms(job), 0, of_guarantee=True
+        )
+        self._kept.setdefault((job.team, job.gpu_type), kept)
 
     def take(self, job: PendingJob) -> None:
         team, end_ms = (job.team, job.gpu_type), self._now_ms + remaining_ms(job)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from platform_core.units import format_bytes
+from platform_core.units import format_bytes, plural
 from trainmaster.client import Client
 
 
@@ -17,7 +17,7 @@ def upload(
 ) -> str:
     """The id of the manifest. `what` completes "Sending 3 files …"."""
     size = sum(path.stat().st_size for _, path in files)
-    click.echo(f"Sending {len(files)} files{what}, {format_bytes(size)}", err=True)
+    click.echo(f"Sending {plural(len(files), 'file')}{what}, {format_bytes(size)}", err=True)
     if not sys.stderr.isatty():
         return client.upload(kind, team, name, files)
     with click.progressbar(length=max(1, size), file=sys.stderr, show_pos=False) as bar:

@@ -65,7 +65,9 @@ def _of_folder(folder: Path, experiment: str) -> SourceRun:
         raise SourceError(f"{file} is not a file that W&B wrote: its header is another") from None
     run = store.run
     run_id = run.id or file.stem.removeprefix("run-")
-    config = {name: value for name, value in store.config.items() if name != "_wandb"} or _config_of(folder)
+    config = {name: value for name, value in store.config.items() if name != "_wandb"} or _config(
+        folder / "files" / "config.yaml"
+    )
     last_ms = max((_time(row) or 0 for row in store.history), default=0) or None
     notes = [f"{file.name} is damaged; what follows the damage was left out."] if store.is_damaged else []
     if store.exit_code is None:
@@ -94,15 +96,18 @@ def _of_folder(folder: Path, experiment: str) -> SourceRun:
     )
 
 
-def _config_of(folder: Path) -> dict[str, Any]:
-    """Of config.yaml, in which each name has its value and a description."""
-    file = folder / "files" / "config.yaml"
+def _config(file: Path) -> dict[str, Any]:
+    """Of a config.yaml as W&B writes it, in which each name has its value and a description, or of plain values."""
     document = yaml.safe_load(file.read_text()) if file.is_file() else None
     return {
-        str(name): entry.get("value") if isinstance(entry, dict) else entry
+        str(name): entry["value"] if _is_described(entry) else entry
         for name, entry in (document if isinstance(document, dict) else {}).items()
         if name not in ("_wandb", "wandb_version")
     }
+
+
+def _is_described(entry: Any) -> bool:
+    return isinstance(entry, dict) and "value" in entry and entry.keys() <= {"value", "desc"}
 
 
 def _content(folder: Path, store: Datastore) -> Iterator[Content]:
@@ -204,9 +209,7 @@ def _of_export(file: Path, experiment: str) -> SourceRun:
     times = [time for row in rows if (time := _time(row)) is not None]
     config: dict[str, Any] = {}
     for suffix in (".config.json", ".config.yaml"):
-        beside = file.with_name(file.stem + suffix)
-        document = yaml.safe_load(beside.read_text()) if beside.is_file() else None
-        config |= document if isinstance(document, dict) else {}
+        config |= _config(file.with_name(file.stem + suffix))
     return SourceRun(
         source="wandb",
         identity=file.stem,

@@ -67,7 +67,6 @@ async function load(figure) {
     const entry = known.get(figure);
     if (entry?.source === tag && !entry.grown) return;
     show(figure, chart, tag, address);
-    if (zooms.has(axisOf(chart))) refineSoon();
   } catch (error) {
     if (known.has(figure)) return; // what is drawn stays; the next change asks again
     explain(figure, `The values could not be loaded: ${error.message}. Reload the page to try again.`);
@@ -155,6 +154,7 @@ async function paint(figure) {
   plotly.react(plot, traces(chart), layout(chart, zooms.get(axisOf(chart)), entry.ownY), options);
   plot.setAttribute("aria-label", summary(chart, figure.dataset.title));
   if (!plot.dataset.wired) wire(figure, plot);
+  if (chart.refinedTo !== zooms.get(axisOf(chart))) refineSoon();
   figure.dispatchEvent(new CustomEvent("trainmaster:painted", { bubbles: true }));
 }
 
@@ -226,6 +226,7 @@ function refineSoon() {
 async function refine(figure, entry) {
   const window = zooms.get(axisOf(entry.chart));
   const { chart } = entry;
+  chart.refinedTo = window;
   if (!window) {
     if (!chart.series.some(({ fine }) => fine)) return;
     for (const series of chart.series) delete series.fine;

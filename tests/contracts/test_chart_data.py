@@ -1,6 +1,7 @@
 """What the browser makes of a curve, compared with the rule in the core, in a real browser."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +25,23 @@ def answer(route: Route) -> None:
         route.fulfill(body="<!doctype html><title>charts</title>", content_type="text/html")
 
 
-@pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
+@contextmanager
+def importing(script: str, name: str) -> Iterator[Page]:
+    """An empty page that has this script of ours under this name."""
     with sync_playwright() as playwright:
         browser = chromium(playwright)
         page = browser.new_page()
         page.route("**/*", answer)
-        page.goto("http://charts.test/")
-        page.evaluate("async () => { window.data = await import('/chart-data.js'); }")
+        page.goto("http://scripts.test/")
+        page.evaluate(f"async () => {{ window.{name} = await import('/{script}'); }}")
         yield page
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    with importing("chart-data.js", "data") as page:
+        yield page
 
 
 DRAW = """([x, values, counts, kind, strength, live]) => {

@@ -4,22 +4,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
-from tests.contracts.test_chart_data import answer
-from tests.e2e.people import chromium
+from tests.contracts.test_chart_data import importing
 
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        browser = chromium(playwright)
-        page = browser.new_page()
-        page.route("**/*", answer)
-        page.goto("http://recordings.test/")
-        page.evaluate("async () => { window.read = await import('/recording-read.js'); }")
+    with importing("recording-read.js", "read") as page:
         yield page
-        browser.close()
 
 
 def bar(name: str, start: int, end: int, thread: int = 1) -> dict[str, Any]:

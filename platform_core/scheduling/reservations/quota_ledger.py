@@ -41,9 +41,8 @@ class QuotaLedger:
         self.has_guarantees = any(self._guaranteed.values())
         self._taken: defaultdict[Team, list[tuple[int, int]]] = defaultdict(list)  # (end, GPUs) of this round
         self._reserved: dict[Team, list[QuotaReservation]] = {}
-        self._kept: dict[
-            Team, QuotaReservation
-        ] = {}  # of the guarantee, for the first job that gets released slots
+        # Of the guarantee, for the first job that gets released slots.
+        self._kept: dict[Team, QuotaReservation] = {}
         # Slots of stopping jobs that do not resume at once.
         self._releasing: defaultdict[Team, int] = defaultdict(int)
         for job in snapshot.running:

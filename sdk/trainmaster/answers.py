@@ -302,6 +302,9 @@ class Node(Answer):
     state: str
     rack: str = ""
     reason: str = ""
+    hardware_faults: Sequence[str] = ()
+    out_of_service: str = ""
+    slots_out_of_service: Mapping[str, str] = field(default_factory=dict)
     gpu_type: str = ""
     slots: int = 0
     slots_in_use: int = 0

@@ -53,6 +53,27 @@ def test_a_stored_token_is_not_shown_to_another_platform(
     assert platform.asked == []
 
 
+def test_nodes_say_why_a_slot_or_a_gpu_is_not_in_service(
+    trainmaster: Trainmaster, platform: PlatformStub
+) -> None:
+    dead = "GPU 3 does not answer and is not offered: GPU is lost."
+    platform.answer(
+        "GET nodes",
+        [
+            {"id": "node-1", "hostname": "alpha", "state": "ready", "slots_out_of_service": {"1": "XID 79"}},
+            {"id": "node-2", "hostname": "beta", "state": "ready", "hardware_faults": [dead]},
+        ],
+    )
+    table = trainmaster("nodes").stdout.splitlines()
+    assert table[1].endswith("slot 1: XID 79")
+    assert table[2].endswith("GPU is lost")
+    for node in ("alpha", "beta"):
+        platform.answer(f"GET nodes/{node}/health", {"results": []})
+    assert trainmaster("nodes", "health", "alpha").stderr == "Nothing was found wrong with its devices.\n"
+    said = trainmaster("nodes", "health", "beta")
+    assert (said.stdout, said.stderr) == (f"{dead}\n", "Nothing else was found wrong with its devices.\n")
+
+
 def test_a_job_goes_with_its_code_and_lineage(
     trainmaster: Trainmaster, platform: PlatformStub, tmp_path: Path
 ) -> None:

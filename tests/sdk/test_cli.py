@@ -74,6 +74,23 @@ def test_nodes_say_why_a_slot_or_a_gpu_is_not_in_service(
     assert (said.stdout, said.stderr) == (f"{dead}\n", "Nothing else was found wrong with its devices.\n")
 
 
+def test_the_list_of_checkpoints_says_from_what_the_interval_follows(
+    trainmaster: Trainmaster, platform: PlatformStub
+) -> None:
+    interval = {
+        "sentence": "The platform sets 34.6 s: Daly's optimum.", "waste": 0.0002, "mtbf_ms": 85_620_000,
+        "formula": "sqrt(2CM) - C", "inputs": {"blocking_ms": 7, "stored_ms": 496, "restart_ms": 10_800},
+    }  # fmt: skip
+    platform.answer(f"GET training-jobs/{JOB_ID}", JOB)
+    platform.answer(f"GET training-jobs/{JOB_ID}/checkpoints", {"results": [], "interval": interval})
+    told = trainmaster("checkpoints", "list", JOB_ID).stdout.splitlines()
+    assert told == [
+        "The platform sets 34.6 s: Daly's optimum. Expected loss: under 0.1% of the time.",
+        "sqrt(2CM) - C",
+        "blocking C 7 ms, in the store after 496 ms, between failures M 23 h 47 min, restart 10.8 s",
+    ]
+
+
 def test_a_job_goes_with_its_code_and_lineage(
     trainmaster: Trainmaster, platform: PlatformStub, tmp_path: Path
 ) -> None:

@@ -53,6 +53,14 @@ def test_a_stored_token_is_not_shown_to_another_platform(
     assert platform.asked == []
 
 
+def test_a_job_that_hangs_says_so(trainmaster: Trainmaster, platform: PlatformStub) -> None:
+    stuck = "no progress for 6 min after step 40; its own steps allow 5 min. Rank 1 is stuck in read_batch"
+    platform.answer(f"GET training-jobs/{JOB_ID}", {**JOB, "state": "running", "hang": stuck})
+    shown = trainmaster("show", JOB_ID).stdout
+    assert stuck in shown
+    assert "trainmaster jobs restart" in shown
+
+
 def test_nodes_say_why_a_slot_or_a_gpu_is_not_in_service(
     trainmaster: Trainmaster, platform: PlatformStub
 ) -> None:

@@ -101,6 +101,7 @@ def _show(job: Job) -> None:
         [
             ("job", f"{job.id}  {job.name}"),
             ("state", _state(job)),
+            ("hangs", f"{job.hang}; `trainmaster jobs restart` restarts it" if job.hang else None),
             ("end", job.end["label"] if job.end else None),
             ("reason", job.reason),
             ("remedy", job.end["remedy"] if job.end and not job.waiting else None),

@@ -136,6 +136,14 @@ def test_an_operator_reads_what_is_wrong_and_returns_the_slot(
         assert browser(cast.admin).post(f"/nodes/{node.id}/return/", {"slot": slot}).status_code == 400
 
 
+def test_the_commands_of_a_remedy_stand_out(cluster: list[Node], cast: Cast, browser: Browser) -> None:
+    fails(cluster[0], 1, "xid_48")
+    tick()
+    page = browser(cast.admin).get(f"/nodes/{cluster[0].id}/").content.decode()
+    assert "<code>dcgmi diag -r 3</code>, then return it." in page
+    assert "`" not in page.partition('id="findings"')[2].partition("</section>")[0]
+
+
 def test_a_node_without_findings_says_so(cluster: list[Node], cast: Cast, browser: Browser) -> None:
     page = browser(cast.outsider).get(f"/nodes/{cluster[0].id}/").content.decode()
     assert "Nothing was found wrong with its GPUs, disks or clock." in page

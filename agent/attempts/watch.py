@@ -108,10 +108,11 @@ def read_progress(folder: WorkFolder) -> list[Progress]:
             continue
         try:
             document: Any = json.loads((place / name).read(0, _MOST_BYTES))
-            step, at_ms = int(document["step"]), int(document["at_ms"])
-            if not (0 <= step < 2**63 and 0 <= at_ms < 2**63):
+            step, at_ms, made = int(document["step"]), int(document["at_ms"]), int(document.get("made", 0))
+            if not all(0 <= number < 2**63 for number in (step, at_ms, made)):
                 continue
-            known.append(Progress(int(name), step, at_ms, str(document.get("doing", hangs.STEP))[:40]))
+            doing = str(document.get("doing", hangs.STEP))[:40]
+            known.append(Progress(int(name), step, at_ms, doing, made))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
             continue
     return known

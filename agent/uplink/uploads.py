@@ -25,6 +25,7 @@ LARGEST_VALUE = 10 << 20  # it goes up in one message
 RETRY_SECONDS = (1.0, 2.0, 5.0, 15.0, 30.0)
 _HOPELESS = frozenset({"manifest_invalid", "request_invalid"})  # the same files would be refused again
 _MOST_WAITING = 1000  # events in memory; the others stay in the spool
+_TOLD = frozenset(10**power for power in range(1, 10))
 _PIECES_A_STEP = 16  # of each spool
 
 
@@ -75,7 +76,7 @@ class Uploads:
         self._queue: deque[Reported] = deque()
         self._running: Future[Uploaded] | None = None
         self._ready: Batch | None = None
-        self._failures = 0
+        self._failures = self._checkpoints_gone = 0
         self._failing_since: float | None = None
         self._now = self._not_before = 0.0
         self._uploaded: list[tuple[int, str]] = []
@@ -141,10 +142,7 @@ class Uploads:
     def _begin(self, reported: Reported) -> None:
         place = JobPath(self._folder.path, reported.event.path)
         if not place.exists():
-            self._drop(
-                "its path leads to no file or folder of the attempt: a later save has replaced it, "
-                "the script has deleted it, or it is a link, which is not followed"
-            )
+            self._gone(isinstance(reported.event, CheckpointSaved))
             return
         if isinstance(reported.event, ValueKept):
             self._read_value(reported, place)
@@ -159,6 +157,20 @@ class Uploads:
         url = f"{self._upload_url}/{self._folder.attempt_id}/{reported.source}-{reported.rank}-{name}"
         kind = "checkpoint" if reported.source is Source.CHECKPOINT else "artifact"
         self._running = self._executor.submit(self._uploader, place, kind, url)
+
+    def _gone(self, checkpoint: bool) -> None:
+        """Where saves are faster than uploads this goes on and on: of checkpoints the log has the 1st, 10th, 100th …"""
+        why = (
+            "its path leads to no file or folder of the attempt: a later save has replaced it, "
+            "the script has deleted it, or it is a link, which is not followed"
+        )
+        self._checkpoints_gone += checkpoint
+        if checkpoint and self._checkpoints_gone > 1:
+            if self._checkpoints_gone not in _TOLD:
+                self._settle(self._queue[0], uploaded=False)
+                return
+            why += f". This is number {self._checkpoints_gone:,}: its saves come faster than uploads"
+        self._drop(why)
 
     def _read_value(self, reported: Reported, place: JobPath) -> None:
         """It is small, so it goes up as it is and not by way of the store."""

@@ -173,7 +173,7 @@ def _decide(health: NodeHealth, event: NodeEvent, limits: HealthLimits) -> tuple
         case ResumeRequested() if state in (_DRAINING, _DRAINED):
             return _READY, f"resumed by {who}{because}"
         case Emptied() if state is _DRAINING:
-            return _DRAINED, "nothing runs there any more"
+            return _DRAINED, "; ".join(filter(None, (health.reason, "nothing runs there any more")))
     return state, health.reason
 
 

@@ -100,9 +100,11 @@ def sentence(subjects: tuple[Subject, ...], metrics: tuple[Metric, ...]) -> str:
         return f"{made}. {differ} of {len(metrics)} metrics differ by more than {TOLERANCE:.0%}."
     if missing:
         return f"{made}. {missing} of {len(metrics)} metrics are there in one of the two only."
+    one = len(metrics) == 1
+    all_of_them = "The metric" if one else f"All {len(metrics)} metrics"
     if identical == len(metrics):
-        return f"{made}. All {len(metrics)} metrics are identical."
-    return f"{made}. All {len(metrics)} metrics agree within {TOLERANCE:.0%}."
+        return f"{made}. {all_of_them} {'is' if one else 'are'} identical."
+    return f"{made}. {all_of_them} {'agrees' if one else 'agree'} within {TOLERANCE:.0%}."
 
 
 def _listed(names: list[str]) -> list[str]:

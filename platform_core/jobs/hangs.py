@@ -33,6 +33,7 @@ class Progress:
     step: int
     at_ms: int  # by the clock of the script
     doing: str = STEP
+    made: int = 0  # steps since its start; 0: it does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Pace:
 
     progress: Progress
     seen_ms: int  # when it last said something new, by the clock of the watcher
-    steps: int = 0  # reports of a new step
+    steps: int = 0  # that it made, at least as many as it said so
     step_times_ms: tuple[int, ...] = ()  # of the last ones
     longest_pause_ms: int = 0  # between two signs of life, after the first steps
 
@@ -67,7 +68,7 @@ def observe(watch: Watch, progress: Iterable[Progress], now_ms: int) -> Watch:
     for newest in progress:
         pace = paces.get(newest.rank)
         if pace is None:
-            paces[newest.rank] = Pace(newest, now_ms)
+            paces[newest.rank] = Pace(newest, now_ms, newest.made)
         elif newest != pace.progress:
             paces[newest.rank] = _gone_on(pace, newest, now_ms)
     return tuple(paces[rank] for rank in sorted(paces))
@@ -83,7 +84,7 @@ def _gone_on(pace: Pace, newest: Progress, now_ms: int) -> Pace:
         return after
     took_ms = max(0, newest.at_ms - pace.progress.at_ms) // steps
     times = (*pace.step_times_ms, took_ms)[-KEPT_STEPS:]
-    return replace(after, steps=pace.steps + 1, step_times_ms=times)
+    return replace(after, steps=max(pace.steps + 1, newest.made), step_times_ms=times)
 
 
 def limit_ms(pace: Pace, floor_ms: int = DEFAULT_FLOOR_MS) -> int:

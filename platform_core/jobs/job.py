@@ -64,6 +64,7 @@ class Failure:
     exit_code: int | None = None
     ran_ms: int = 0  # since all ranks ran; 0 where they never did
     step: int = 0  # of the newest checkpoint at the end of the attempt
+    reached: int = -1  # the last step that the attempt reported; -1: none
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,7 @@ class Job:
     save_ms: int | None = None  # what its newest save took until it was on the disks of all nodes
     unsaved_step: int = -1  # newest one at which the current attempt could not save a checkpoint
     stop_grace_ms: int = 0  # what its members were given when they were told to stop
+    reached: int = -1  # the last step that the current attempt has reported; -1: none
     running_ms: int | None = None  # since when all ranks of the current attempt run
     not_before_ms: int = 0  # after a failure, it starts again from then on
     end: EndReason | None = None  # why its newest attempt is being stopped, or has ended

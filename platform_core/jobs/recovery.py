@@ -43,9 +43,8 @@ def decide(job: Job) -> Restart | GiveUp:
         return GiveUp(f"{job.reason}; max_restarts is 0, so it is not restarted")
     causes = _since_progress(job.failures)
     last, platform = causes[-1], _infrastructure(causes[-1])
-    if len(causes) > 1 and _same_soon(causes[-2], last, job.members):
-        ran = format_duration_ms(max(last.ran_ms, SECOND_MS))
-        again = f"it failed in the same way the last time, {ran} after its start"
+    if len(causes) > 1 and (where := _same_place(causes[-2], last, job.members)):
+        again = f"it failed in the same way the last time, {where}"
         return GiveUp(f"{job.reason}; {again}: another restart would not help")
     limit = max(INFRASTRUCTURE_RESTARTS, job.spec.max_restarts) if platform else job.spec.max_restarts
     number = sum(_infrastructure(cause) == platform for cause in causes)
@@ -92,15 +91,17 @@ def _from_outside(failure: Failure) -> bool:
     return failure.exit_code in _FROM_OUTSIDE and failure.end in (EndReason.SCRIPT_ERROR, EndReason.KILLED)
 
 
-def _same_soon(before: Failure, last: Failure, members: Sequence[Member]) -> bool:
-    """Whether the script failed as the time before, soon after its start both times: the command is wrong."""
-    if _infrastructure(last) or max(before.ran_ms, last.ran_ms) > SOON_MS:
-        return False
-    if _from_outside(last):
-        return False
+def _same_place(before: Failure, last: Failure, members: Sequence[Member]) -> str:
+    """Where the script failed as the time before: soon after its start both times, or at the same step; else ''."""
+    if _infrastructure(last) or _from_outside(last):
+        return ""
     # Which of several ranks that fail alike is heard of first is chance.
     alike = {m.rank for m in members if m.end is last.end and m.exit_code == last.exit_code}
-    return (before.end, before.exit_code) == (last.end, last.exit_code) and before.rank in alike
+    if (before.end, before.exit_code) != (last.end, last.exit_code) or before.rank not in alike | {last.rank}:
+        return ""
+    if max(before.ran_ms, last.ran_ms) <= SOON_MS:
+        return f"{format_duration_ms(max(last.ran_ms, SECOND_MS))} after its start"
+    return f"at step {last.reached:,}" if last.reached == before.reached >= 0 else ""
 
 
 def with_progress(job: Job) -> Job:
@@ -108,7 +109,9 @@ def with_progress(job: Job) -> Job:
     return replace(
         job,
         failures=tuple(
-            replace(failure, step=job.latest_step) if failure.attempt == job.attempt else failure
+            replace(failure, step=job.latest_step, reached=job.reached)
+            if failure.attempt == job.attempt
+            else failure
             for failure in job.failures
         ),
     )

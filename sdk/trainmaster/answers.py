@@ -107,6 +107,7 @@ class Job(Answer):
     waiting: Mapping[str, Any] | None = None  # code, sentence, numbers, position
     progress: Mapping[str, Any] = field(default_factory=dict)  # step, total_steps, loss, remaining_ms, …
     mfu: float | None = None  # 0 to 1
+    hang: str | None = None  # while it makes no progress: since when, and in which rank
     spec: Mapping[str, Any] = field(default_factory=dict)
     lineage: Mapping[str, Any] = field(default_factory=dict)
 
@@ -302,6 +303,9 @@ class Node(Answer):
     state: str
     rack: str = ""
     reason: str = ""
+    hardware_faults: Sequence[str] = ()
+    out_of_service: str = ""
+    slots_out_of_service: Mapping[str, str] = field(default_factory=dict)
     gpu_type: str = ""
     slots: int = 0
     slots_in_use: int = 0

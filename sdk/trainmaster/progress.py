@@ -12,22 +12,23 @@ STEP, SAVING, LOADING, DONE = "step", "saving", "loading", "done"
 
 
 class Progress:
-    """Writes `progress/<rank>`, `{"step", "at_ms", "doing"}`, at most once a second unless what it does changes."""
+    """Writes `progress/<rank>`, `{"step", "at_ms", "doing", "made"}`, at most once a second unless its doing changes
+    (all steps count as `made`)."""
 
     def __init__(self, folder: Path | None, rank: int, now_ms: Callable[[], int]) -> None:
         """`folder`: None for a run that nobody watches."""
         self._file = folder / "progress" / str(rank) if folder is not None else None
         self._now_ms = now_ms
         self._written_ms, self._doing = 0, ""
-        self._step = 0
+        self._step = self._made = 0
         self.total_steps: int | None = None
 
     def note(self, step: int | None = None, doing: str = STEP) -> None:
         """A sign of life. Never raises: the disk may be full."""
         if self._file is None:
             return
-        if step is not None:
-            self._step = max(self._step, step)
+        if step is not None and (step > self._step or not self._made):
+            self._step, self._made = max(self._step, step), self._made + 1
         if (
             doing == STEP and self.total_steps and self._step >= self.total_steps - 1
         ):  # counted from 0 or from 1
@@ -36,7 +37,7 @@ class Progress:
         if doing == self._doing and now_ms - self._written_ms < EVERY_MS:
             return
         self._written_ms, self._doing = now_ms, doing
-        document = json.dumps({"step": self._step, "at_ms": now_ms, "doing": doing})
+        document = json.dumps({"step": self._step, "at_ms": now_ms, "doing": doing, "made": self._made})
         temporary = self._file.with_suffix(".new")
         try:
             self._file.parent.mkdir(exist_ok=True)

@@ -100,12 +100,13 @@ def test_whatever_a_job_writes_into_its_progress_files_is_read_or_skipped(tmp_pa
     folder.create()
     place = folder.path / "progress"
     (place / "0").write_text('{"step": 7, "at_ms": 5, "doing": "saving"}')
-    (place / "1").write_text('{"step": 8, "at_ms": 6}')
+    (place / "1").write_text('{"step": 8, "at_ms": 6, "made": 2}')
     for name, text in {
         "2": "no json", "3": "[]", "4": '{"step": -1, "at_ms": 1}', "5": '{"step": 1e999, "at_ms": 1}',
-        "6": '{"step": null}', "7.new": '{"step": 1, "at_ms": 1}', "x": '{"step": 1, "at_ms": 1}',
+        "6": '{"step": null}',
+        "10": '{"step": 1, "at_ms": 1, "made": -1}', "7.new": '{"step": 1, "at_ms": 1}', "x": '{"step": 1, "at_ms": 1}',
     }.items():  # fmt: skip
         (place / name).write_text(text)
     (place / "8").symlink_to("/etc/hostname")
     (place / "9").mkdir()
-    assert read_progress(folder) == [Progress(0, 7, 5, "saving"), Progress(1, 8, 6)]
+    assert read_progress(folder) == [Progress(0, 7, 5, "saving"), Progress(1, 8, 6, made=2)]

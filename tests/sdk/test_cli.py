@@ -53,6 +53,52 @@ def test_a_stored_token_is_not_shown_to_another_platform(
     assert platform.asked == []
 
 
+def test_a_job_that_hangs_says_so(trainmaster: Trainmaster, platform: PlatformStub) -> None:
+    stuck = "no progress for 6 min after step 40; its own steps allow 5 min. Rank 1 is stuck in read_batch"
+    platform.answer(f"GET training-jobs/{JOB_ID}", {**JOB, "state": "running", "hang": stuck})
+    shown = trainmaster("show", JOB_ID).stdout
+    assert stuck in shown
+    assert "trainmaster jobs restart" in shown
+
+
+def test_nodes_say_why_a_slot_or_a_gpu_is_not_in_service(
+    trainmaster: Trainmaster, platform: PlatformStub
+) -> None:
+    dead = "GPU 3 does not answer and is not offered: GPU is lost."
+    platform.answer(
+        "GET nodes",
+        [
+            {"id": "node-1", "hostname": "alpha", "state": "ready", "slots_out_of_service": {"1": "XID 79"}},
+            {"id": "node-2", "hostname": "beta", "state": "ready", "hardware_faults": [dead]},
+        ],
+    )
+    table = trainmaster("nodes").stdout.splitlines()
+    assert table[1].endswith("slot 1: XID 79")
+    assert table[2].endswith("GPU is lost")
+    for node in ("alpha", "beta"):
+        platform.answer(f"GET nodes/{node}/health", {"results": []})
+    assert trainmaster("nodes", "health", "alpha").stderr == "Nothing was found wrong with its devices.\n"
+    said = trainmaster("nodes", "health", "beta")
+    assert (said.stdout, said.stderr) == (f"{dead}\n", "Nothing else was found wrong with its devices.\n")
+
+
+def test_the_list_of_checkpoints_says_from_what_the_interval_follows(
+    trainmaster: Trainmaster, platform: PlatformStub
+) -> None:
+    interval = {
+        "sentence": "The platform sets 34.6 s: Daly's optimum.", "waste": 0.0002, "mtbf_ms": 85_620_000,
+        "formula": "sqrt(2CM) - C", "inputs": {"blocking_ms": 7, "stored_ms": 496, "restart_ms": 10_800},
+    }  # fmt: skip
+    platform.answer(f"GET training-jobs/{JOB_ID}", JOB)
+    platform.answer(f"GET training-jobs/{JOB_ID}/checkpoints", {"results": [], "interval": interval})
+    told = trainmaster("checkpoints", "list", JOB_ID).stdout.splitlines()
+    assert told == [
+        "The platform sets 34.6 s: Daly's optimum. Expected loss: under 0.1% of the time.",
+        "sqrt(2CM) - C",
+        "blocking C 7 ms, in the store after 496 ms, between failures M 23 h 47 min, restart 10.8 s",
+    ]
+
+
 def test_a_job_goes_with_its_code_and_lineage(
     trainmaster: Trainmaster, platform: PlatformStub, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ def job_value(row: models.Job, attempt: models.Attempt | None, members: Iterable
         save_ms=row.save_ms,
         unsaved_step=row.unsaved_step,
         stop_grace_ms=row.stop_grace_ms,
+        reached=-1 if row.first_step is None or row.step is None else row.step,
         running_ms=attempt.running_ms if attempt else None,
         not_before_ms=row.not_before_ms,
         submitted_ms=row.submitted_ms,

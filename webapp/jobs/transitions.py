@@ -15,6 +15,7 @@ from platform_core.jobs import effects, transitions
 from platform_core.jobs import events as ev
 from platform_core.jobs.effects import Effect
 from platform_core.jobs.job import Job as JobValue
+from platform_core.jobs.job import MemberPhase
 from platform_core.jobs.states import TERMINAL, WAITING, JobState
 from webapp.base.rows import update_each
 from webapp.events import services as events
@@ -32,6 +33,7 @@ NO_WAIT: dict[str, Any] = {
     "wait_code": "", "wait_sentence": "", "wait_numbers": {}, "wait_place": [], "queue_position": None,
 }  # fmt: skip
 _KEPT_APART = {"at_ms", "actor", "cause"}
+_NOT_ENDED = {MemberPhase.ASSIGNED, MemberPhase.PREPARING, MemberPhase.RUNNING}
 
 Step = tuple[ev.JobEvent, JobState, tuple[Effect, ...]]  # what happened, where it led, what follows
 
@@ -265,7 +267,11 @@ def _kind(event: ev.JobEvent) -> str:
 
 
 def _particulars(event: ev.JobEvent) -> dict[str, Any]:
-    return {key: value for key, value in asdict(event).items() if key not in _KEPT_APART}
+    found = {key: value for key, value in asdict(event).items() if key not in _KEPT_APART}
+    for part in (found, *found.get("members", ())):
+        if part.get("phase") in _NOT_ENDED:
+            part["end"] = None
+    return found
 
 
 def _carry_out(moved: Sequence[Advancing]) -> None:

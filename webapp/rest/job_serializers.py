@@ -9,8 +9,9 @@ from rest_framework import serializers
 
 from platform_core.jobs.ends import ENDS, EndReason
 from platform_core.jobs.states import ACTIVE
+from webapp.base.identity import now_ms
 from webapp.experiments.queries import mfu_of_job
-from webapp.jobs import layouts
+from webapp.jobs import hangs, layouts
 from webapp.jobs.layouts import LaidOut, LaidOutNode
 from webapp.jobs.models import Job
 from webapp.jobs.pace import remaining_ms
@@ -89,6 +90,9 @@ class JobOut(serializers.ModelSerializer[Job]):
     mfu = serializers.SerializerMethodField(
         help_text="Model FLOPs utilisation, 0 to 1; null if not measured."
     )
+    hang = serializers.SerializerMethodField(
+        help_text="Since when it makes no progress, and in which rank; null if it does."
+    )
     stopping = serializers.SerializerMethodField(help_text="Why it is being stopped; null if it is not.")
     end = EndOut(
         source="*",
@@ -105,7 +109,7 @@ class JobOut(serializers.ModelSerializer[Job]):
         fields = (
             "id", "name", "team", "user", "project", "state", "stopping", "end", "reason", "url", "priority",
             "num_gpus", "gpu_type", "attempt", "restarts", "submitted_ms", "started_ms", "finished_ms",
-            "latest_checkpoint", "waiting", "progress", "mfu", "layout", "spec", "lineage",
+            "latest_checkpoint", "waiting", "progress", "mfu", "hang", "layout", "spec", "lineage",
             "cloned_from",
         )  # fmt: skip
 
@@ -133,6 +137,10 @@ class JobOut(serializers.ModelSerializer[Job]):
             "latest_checkpoint_ms": job.latest_ms,
         }
 
+    def get_hang(self, job: Job) -> str | None:
+        hang = hangs.open_hang(job) if job.state in ACTIVE and job.stop == "none" else None
+        return None if hang is None else hangs.sentence(hang, now_ms())
+
     def get_mfu(self, job: Job) -> float | None:
         return mfu_of_job(job.id)
 
@@ -151,7 +159,9 @@ class JobListed(JobOut):
     """A job in a list, without what takes a query or much room."""
 
     class Meta(JobOut.Meta):
-        fields = tuple(name for name in JobOut.Meta.fields if name not in ("lineage", "mfu", "layout"))  # type: ignore[assignment]
+        fields = tuple(
+            name for name in JobOut.Meta.fields if name not in ("lineage", "mfu", "hang", "layout")
+        )  # type: ignore[assignment]
 
 
 class LogLineOut(serializers.Serializer[dict[str, Any]]):

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from platform_core.cluster.snapshot import PendingJob
+from platform_core.cluster.snapshot import NodeView, PendingJob
 from platform_core.scheduling.decisions import Number, Placement, Stop, Wait, WaitCode
 from platform_core.scheduling.estimates import remaining_ms, with_gpus
 from platform_core.scheduling.explain.binding import binding
@@ -183,7 +183,7 @@ class Explainer:
         return f"{asks}; the nodes have {cpus} CPUs and {memory >> 20} MiB for each at most"
 
     def _nodes_away(self, demand: Demand) -> _Answer | None:
-        """It would fit an idle cluster, but only with nodes that are lost, draining or drained."""
+        """It would fit an idle cluster, but only with nodes that are lost, draining, drained or out of service."""
         eligible = self._index.eligible(demand)
         in_service = eligible & self._cluster.in_service
         if self._cluster.empty_place(demand, in_service) is not None:
@@ -193,7 +193,7 @@ class Explainer:
         numbers: _Numbers = (("needed", demand.gpus), ("in_service", here), ("nodes_away", len(away)))
         sentence = (
             f"needs {amount(demand.gpus, demand.gpu_type)}; the nodes in service have {here}; "
-            f"{listed([f'{node.hostname} is {node.state.value}' for node in away])}"
+            f"{listed([f'{node.hostname} is {_away(node)}' for node in away])}"
         )
         return WaitCode.NODES_DRAINING, numbers, sentence
 
@@ -294,3 +294,7 @@ class Explainer:
 
     def _in(self, at_ms: int) -> str:
         return "a moment" if at_ms - self._now_ms < SECOND_MS else format_duration_ms(at_ms - self._now_ms)
+
+
+def _away(node: NodeView) -> str:
+    return "out of service" if node.out_of_service else node.state.value

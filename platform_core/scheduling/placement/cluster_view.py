@@ -30,7 +30,7 @@ class ClusterView:
         self.index = NodeIndex(nodes)
         self.capacity = SlotCounts(self.index, lambda node: node.slots)
         self.ready = self.index.where(lambda node: node.takes_work)
-        self.in_service = self.index.where(lambda node: node.state in _IN_SERVICE)
+        self.in_service = self.index.where(lambda node: node.state in _IN_SERVICE and not node.out_of_service)
         self.windows = _by_window(self.index)
         self._now_ms = now_ms
         self._splits: dict[Demand, tuple[int, ...]] = {}

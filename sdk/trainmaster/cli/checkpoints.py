@@ -35,8 +35,7 @@ def list_(job: str, as_json: bool) -> None:
         output.dump_json(found)
         return
     if found["interval"]:
-        interval = found["interval"]
-        click.echo(f"{interval['sentence']} Expected loss: {interval['waste']:.1%} of the time.")
+        _show_interval(found["interval"])
     elif found["saving"]:
         click.echo(found["saving"]["sentence"])
     output.table(
@@ -51,6 +50,20 @@ def list_(job: str, as_json: bool) -> None:
         ],
         empty="No checkpoint yet.",
     )  # fmt: skip
+
+
+def _show_interval(interval: dict[str, Any]) -> None:
+    waste, inputs = interval["waste"], interval["inputs"]
+    loss = "under 0.1%" if waste < 0.001 else f"{waste:.1%}"
+    click.echo(f"{interval['sentence']} Expected loss: {loss} of the time.")
+    times = {
+        "blocking C": inputs["blocking_ms"],
+        "in the store after": inputs["stored_ms"],
+        "between failures M": interval["mtbf_ms"],
+        "restart": inputs["restart_ms"],
+    }
+    click.echo(interval["formula"])
+    click.echo(", ".join(f"{name} {format_duration_ms(value)}" for name, value in times.items()))
 
 
 @checkpoints.command(

@@ -6,7 +6,7 @@ import click
 import yaml
 
 from platform_core.jobs.parallel import title_of
-from platform_core.units import format_duration_ms
+from platform_core.units import format_duration_ms, plural
 from trainmaster.answers import Deployment, Job
 from trainmaster.cli import deployments, output, references
 from trainmaster.cli.session import connect
@@ -101,6 +101,7 @@ def _show(job: Job) -> None:
         [
             ("job", f"{job.id}  {job.name}"),
             ("state", _state(job)),
+            ("hangs", f"{job.hang}; `trainmaster jobs restart` restarts it" if job.hang else None),
             ("end", job.end["label"] if job.end else None),
             ("reason", job.reason),
             ("remedy", job.end["remedy"] if job.end and not job.waiting else None),
@@ -115,7 +116,9 @@ def _show(job: Job) -> None:
             ("MFU", _share(job.mfu)),
             (
                 "attempt",
-                f"{job.attempt}, restarted {job.restarts} times" if job.restarts else job.attempt or None,
+                f"{job.attempt}, restarted {plural(job.restarts, 'time')}"
+                if job.restarts
+                else job.attempt or None,
             ),
             ("checkpoint", _checkpoint(job)),
             ("submitted", f"{output.age(job.submitted_ms)} ago" if job.submitted_ms else None),

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from platform_core.units import HOUR_MS, MINUTE_MS, format_duration_ms
+from trainmaster.answers import Node
 from trainmaster.cli import output, references
 from trainmaster.cli.session import connect
 
@@ -44,7 +45,7 @@ def nodes(ctx: click.Context, as_json: bool) -> None:
     output.table(
         ("HOSTNAME", "ID", "RACK", "STATE", "SLOTS", "IN USE", "TYPE", "REASON"),
         [
-            (row.hostname, row.id, row.rack, row.state, row.slots, row.slots_in_use, row.gpu_type, row.reason)
+            (row.hostname, row.id, row.rack, row.state, row.slots, row.slots_in_use, row.gpu_type, _why(row))
             for row in rows
         ],
         empty="No nodes have joined yet. On a node: trainmaster agent --server … --token …",
@@ -98,7 +99,14 @@ def health(node: str, as_json: bool) -> None:
     """List what was found wrong with the devices of NODE (id or hostname), open findings first."""
     with connect() as client:
         body: Any = client.call("GET", f"nodes/{node}/health")
-    _show_findings(body["results"], as_json)
+        faults = [] if as_json else _hardware_faults(client.nodes(), node)
+    for fault in faults:
+        click.echo(fault)
+    _show_findings(body["results"], as_json, "Nothing else" if faults else "Nothing")
+
+
+def _hardware_faults(nodes: list[Node], node: str) -> list[str]:
+    return [fault for each in nodes if node in (each.id, each.hostname) for fault in each.hardware_faults]
 
 
 @nodes.command(name="return")
@@ -118,7 +126,14 @@ def return_(node: str, slot: int | None, as_json: bool) -> None:
         click.echo(f"{node if slot is None else f'Slot {slot} of {node}'} is in service.")
 
 
-def _show_findings(findings: list[dict[str, Any]], as_json: bool) -> None:
+def _why(node: Node) -> str:
+    """Why it is not in service, whole or in part."""
+    slots = (f"slot {slot}: {why}" for slot, why in node.slots_out_of_service.items())
+    sentences = (node.reason, node.out_of_service, *slots, *node.hardware_faults)
+    return "; ".join(dict.fromkeys(sentence.rstrip(".") for sentence in sentences if sentence))
+
+
+def _show_findings(findings: list[dict[str, Any]], as_json: bool, nothing: str) -> None:
     if as_json:
         output.dump_json(findings)
         return
@@ -134,5 +149,5 @@ def _show_findings(findings: list[dict[str, Any]], as_json: bool) -> None:
             )
             for finding in findings
         ],
-        empty="Nothing was found wrong with its devices.",
+        empty=f"{nothing} was found wrong with its devices.",
     )

@@ -183,6 +183,17 @@ def test_checkpoints_are_told_once_and_in_order_whatever_the_agent_suffers(bench
     assert [b.checkpoint.step for b in bench.server.checkpoints() if b.checkpoint] == [10, 20, 30]
 
 
+def test_of_many_checkpoints_that_later_saves_replaced_the_log_has_a_few(bench: Bench) -> None:
+    for step in range(1, 31):
+        bench.event(kind="checkpoint", step=step, path=f"checkpoints/step-{step:08}", metrics={})
+    bench.checkpoint(31)
+    bench.drain()
+    told = [line for line in bench.notes().splitlines() if "was not uploaded" in line]
+    assert ["step 1 was" in told[0], "step 10 was" in told[1], len(told)] == [True, True, 2]
+    assert told[1].endswith("This is number 10: its saves come faster than uploads.")
+    assert [batch.checkpoint.step for batch in bench.server.checkpoints() if batch.checkpoint] == [31]
+
+
 def test_uploaded_checkpoints_beyond_the_newest_few_leave_the_node(bench: Bench) -> None:
     paths = [bench.checkpoint(step) for step in (10, 20, 30, 40)]
     bench.drain()

@@ -90,6 +90,12 @@ def test_an_emptied_node_is_drained_and_resumes():
     assert resumed.effects == (HintScheduler(),)
 
 
+def test_a_drained_node_still_says_why_it_was_drained():
+    draining = advance(node(), DrainRequested(1_000, actor="user:root", cause="new disks")).health
+    drained = advance(draining, Emptied(2_000)).health
+    assert drained.reason == "drained by root: new disks; nothing runs there any more"
+
+
 def test_a_ready_node_without_work_is_not_drained():
     assert advance(node(), Emptied(5)).health.state is NodeState.READY
 

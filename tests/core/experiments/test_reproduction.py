@@ -71,8 +71,8 @@ def test_what_differs_stands_under_its_subject() -> None:
 @pytest.mark.parametrize(
     ("other", "after", "said"),
     [
-        (MADE, {"loss": 1.0}, "The same in everything that is known. All 1 metrics are identical."),
-        (MADE, {"loss": 1.001}, "The same in everything that is known. All 1 metrics agree within 1%."),
+        (MADE, {"loss": 1.0}, "The same in everything that is known. The metric is identical."),
+        (MADE, {"loss": 1.001}, "The same in everything that is known. The metric agrees within 1%."),
         (
             replace(MADE, packages={"torch": "2.5"}, code={"bundle": "man-2"}),
             {"loss": 3.0},

@@ -55,6 +55,17 @@ def test_a_long_compile_before_the_first_steps_is_no_hang() -> None:
     assert judge((), 100 * MINUTE_MS, FLOOR) is None
 
 
+def test_a_job_that_hangs_within_a_second_of_its_first_steps_is_found() -> None:
+    fast = [Progress(rank, 5_010, 0, made=10) for rank in range(2)]  # all that it said before it stood still
+    watch = observe((), fast, 0)
+    assert judge(watch, FLOOR, FLOOR) is None
+    hang = judge(watch, FLOOR + 1, FLOOR)
+    assert hang is not None
+    assert hang.step == 5_010
+    compiling = observe((), [Progress(0, 5_002, 0, made=LEAST_STEPS - 1)], 0)
+    assert judge(compiling, 100 * MINUTE_MS, FLOOR) is None
+
+
 def test_an_evaluation_that_was_seen_once_may_take_twice_as_long_the_next_time() -> None:
     watch, now = steps(50)
     now += 10 * MINUTE_MS

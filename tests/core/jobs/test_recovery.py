@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -46,6 +47,51 @@ def test_a_wrong_command_is_tried_twice_and_not_four_times():
         story.job.reason
         == f"rank 0 on node-a ended with exit code 2; {again}: another restart would not help"
     )
+
+
+def fail_at(story: Story, step: int, exit_code: int = 1, *, end: EndReason = SCRIPT, kept: int = 0) -> Story:
+    """Another attempt, which fails an hour after its start, once its script has told of this step."""
+    story.run("node-a", for_ms=HOUR_MS)
+    if kept:
+        story.save(kept)
+    story.job = replace(story.job, reached=step)
+    return story.see("node-a", EXITED, exit_code, "", end)
+
+
+@pytest.mark.parametrize("end", [SCRIPT, EndReason.OUT_OF_MEMORY_GPU])
+def test_what_fails_at_the_same_step_twice_is_not_tried_a_third_time_however_long_it_ran(end: EndReason):
+    story = fail_at(one(), 5_000, end=end, kept=4_000)
+    assert story.job.state is JobState.PENDING
+    fail_at(story, 5_000, end=end)
+    assert story.job.state is JobState.FAILED
+    assert story.job.reason.endswith(
+        "it failed in the same way the last time, at step 5,000: another restart would not help"
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((5_000, 1, SCRIPT), (5_010, 1, SCRIPT)),  # at another step
+        ((5_000, 1, SCRIPT), (5_000, 2, SCRIPT)),  # otherwise
+        ((5_000, 137, SCRIPT), (5_000, 137, SCRIPT)),  # somebody killed it
+        ((5_000, 1, INFRASTRUCTURE), (5_000, 1, INFRASTRUCTURE)),  # the platform may mend itself
+        ((-1, 1, SCRIPT), (-1, 1, SCRIPT)),  # it tells no steps
+    ],
+)
+def test_a_failure_at_another_step_or_of_another_kind_is_tried_again(
+    first: tuple[int, int, EndReason], second: tuple[int, int, EndReason]
+):
+    story = one()
+    for step, code, end in (first, second):
+        fail_at(story, step, code, end=end)
+    assert (story.job.state, story.job.restarts) == (JobState.PENDING, 2)
+
+
+def test_a_failure_at_the_same_step_is_tried_again_after_a_newer_checkpoint():
+    story = fail_at(one(), 5_000, kept=4_000)
+    fail_at(story, 5_000, kept=4_500)
+    assert story.job.state is JobState.PENDING
 
 
 def test_a_wrong_command_of_a_gang_ends_it_whichever_rank_is_heard_of_first():

@@ -68,8 +68,11 @@ def test_rest_tells_the_stacks_and_the_hang(submit: Submit, cast: Cast, api: Api
     assert [(stack["rank"], stack["activity"], stack["location"]) for stack in body["ranks"]] == [
         (0, "script", "data.py:42"), (1, "collective", "train.py:9"),
     ]  # fmt: skip
-    assert api(cast.owner).post(f"/api/v1/training-jobs/{job.id}/restart").status_code == 202
+    one = f"/api/v1/training-jobs/{job.id}"
+    assert "rank 0 is stuck in read_batch" in api(cast.owner).get(one).json()["hang"].lower()
+    assert api(cast.owner).post(f"{one}/restart").status_code == 202
     assert api(cast.owner).get(address).json()["hang"] is None
+    assert api(cast.owner).get(one).json()["hang"] is None
 
 
 def fails(node: Node, slot: int, reading: str) -> None:
@@ -113,6 +116,7 @@ def test_an_operator_reads_what_is_wrong_and_returns_the_slot(
     tick()
     page = browser(cast.admin).get(f"/nodes/{node.id}/").content.decode()
     assert "XID 79: a GPU that fell off the bus." in page
+    assert "1 slot out of service" in browser(cast.owner).get("/nodes/").content.decode()
     assert "Out of service until it is returned." in page
     assert f"/nodes/{node.id}/return/" in page
     assert f"/nodes/{node.id}/return/" not in browser(cast.lead).get(f"/nodes/{node.id}/").content.decode()
@@ -130,6 +134,14 @@ def test_an_operator_reads_what_is_wrong_and_returns_the_slot(
     assert "is not out of service" in again.json()["detail"]
     for slot in ("-1", "x", "9" * 30):
         assert browser(cast.admin).post(f"/nodes/{node.id}/return/", {"slot": slot}).status_code == 400
+
+
+def test_the_commands_of_a_remedy_stand_out(cluster: list[Node], cast: Cast, browser: Browser) -> None:
+    fails(cluster[0], 1, "xid_48")
+    tick()
+    page = browser(cast.admin).get(f"/nodes/{cluster[0].id}/").content.decode()
+    assert "<code>dcgmi diag -r 3</code>, then return it." in page
+    assert "`" not in page.partition('id="findings"')[2].partition("</section>")[0]
 
 
 def test_a_node_without_findings_says_so(cluster: list[Node], cast: Cast, browser: Browser) -> None:

@@ -43,6 +43,9 @@ def test_a_gang_starts_trains_and_succeeds(submit: Submit) -> None:
     assert kinds[0] == "Submitted"
     assert "Placed" in kinds
     assert all(event.cause for event in story(f"job:{job.id}"))
+    told = {event.kind: event.data for event in story(f"job:{job.id}")}
+    assert {part["end"] for part in (told["MemberRunning"], *told["Placed"]["members"])} == {None}
+    assert told["MemberExited"]["end"]
 
 
 def test_both_nodes_of_a_gang_are_in_one_rack_when_it_fits(submit: Submit) -> None:

@@ -72,7 +72,7 @@ def test_the_page_repeats_it_and_shows_the_comparison(original: Job, owner: User
     report(original, 1.0, {"torch": "2.4"})
     report(again, 1.0, {"torch": "2.5"})
     page = client.get(f"{address}?tab=spec").content.decode()
-    assert "Different packages. All 1 metrics are identical." in page
+    assert "Different packages. The metric is identical." in page
     assert "Packages: torch" in page
 
 

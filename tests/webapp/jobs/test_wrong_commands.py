@@ -12,7 +12,8 @@ from tests.webapp.jobs.conftest import after_its_pause, say
 from tests.webapp.jobs.test_pages import FORM
 from webapp.accounts.models import User
 from webapp.artifacts import services as artifacts
-from webapp.jobs import logs
+from webapp.base.identity import now_ms
+from webapp.jobs import logs, services
 from webapp.jobs.models import Attempt, Job
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -68,6 +69,20 @@ def test_a_failed_job_shows_the_traceback_and_not_the_banner_of_torchrun(
     client.force_login(owner)
     page = client.get(f"/jobs/{job.id}/").content.decode()
     assert "ImportError: no module torch" in page.split("Last lines of the log")[1].split("</pre>")[0]
+
+
+def test_the_same_step_twice_ends_a_job_however_long_it_ran(submit: Submit) -> None:
+    job = submit(num_gpus=1)
+    for number in (1, 2):
+        after_its_pause(job)
+        say(job, MemberPhase.RUNNING)
+        Attempt.objects.filter(job=job, number=number).update(running_ms=now_ms() - 3_600_000)
+        services.progress(job.id, number, {"step": 4_990, "progress_ms": now_ms()})
+        services.progress(job.id, number, {"step": 5_000, "progress_ms": now_ms()})
+        say(job, MemberPhase.EXITED, 1)
+    job.refresh_from_db()
+    assert job.state == "failed"
+    assert "in the same way the last time, at step 5,000" in job.reason
 
 
 def test_without_a_traceback_it_is_the_last_lines_of_the_first_rank(submit: Submit) -> None:

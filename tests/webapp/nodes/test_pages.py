@@ -73,7 +73,9 @@ def test_a_gpu_that_does_not_answer_is_named_on_the_pages_and_in_the_api(
     one = node()
     services.hello(one.id, replace(description(), hardware_faults=[fault]))
     for address in ("/nodes/", f"/nodes/{one.id}/"):
-        assert fault in browser(cast.member).get(address).content.decode()
+        page = browser(cast.member).get(address).content.decode()
+        assert fault in page
+        assert "found wrong with its GPUs, disks or clock" not in page
     (seen,) = api(cast.member).get("/api/v1/nodes").json()["results"]
     assert seen["hardware_faults"] == [fault]
 

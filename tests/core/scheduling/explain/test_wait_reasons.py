@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, PendingJob
 from platform_core.scheduling.decisions import Wait, WaitCode
@@ -119,10 +121,13 @@ def test_a_job_waits_for_a_node_it_has_not_failed_on_while_there_is_one() -> Non
 
 
 def test_nodes_out_of_service_are_named() -> None:
-    nodes = [node("a"), node("b", state=NodeState.DRAINING), node("c", state=NodeState.LOST)]
-    wait = only_wait(nodes, pending("x", 24))
+    failing = replace(node("d"), out_of_service=True)
+    nodes = [node("a"), node("b", state=NodeState.DRAINING), node("c", state=NodeState.LOST), failing]
+    wait = only_wait(nodes, pending("x", 32))
     assert wait.code is WaitCode.NODES_DRAINING
-    assert wait.sentence == "needs 24 GPUs of a100; the nodes in service have 8; b is draining, c is lost"
+    assert wait.sentence == (
+        "needs 32 GPUs of a100; the nodes in service have 8; b is draining, c is lost, d is out of service"
+    )
 
 
 def test_a_suspect_node_takes_no_work_but_is_expected_back() -> None:

@@ -8,7 +8,7 @@ from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum, TextF
 from django.db.models.functions import Cast
 
 from platform_core.distribution.content.address import Address
-from platform_core.distribution.content.manifest import Manifest, from_document
+from platform_core.distribution.content.manifest import FileEntry, Manifest, from_document
 from platform_core.errors import TrainmasterError
 from platform_core.node.wanted import ArtifactReference
 from platform_core.units import format_bytes
@@ -76,6 +76,12 @@ def file_list(manifest_id: str) -> list[dict[str, Any]]:
     """Path, size and SHA-256 of the files of this manifest, without its chunks."""
     rows = models.Manifest.objects.filter(id=manifest_id).values_list("document__files", flat=True)
     return list(rows.first() or [])
+
+
+@lru_cache(maxsize=4)
+def entries(manifest_id: str) -> dict[str, FileEntry]:
+    """Its files by SHA-256. It never changes, and who sends a thousand files asks a thousand times."""
+    return {each["sha256"]: FileEntry(**each) for each in file_list(manifest_id)}
 
 
 def is_source(url: str) -> bool:
@@ -146,6 +152,14 @@ def teams_of(manifest_ids: Iterable[str]) -> list[tuple[str, str, int]]:
 
 def upload(upload_id: str) -> models.Upload | None:
     return models.Upload.objects.select_related("user").filter(id=upload_id).first()
+
+
+def resumable(username: str, team: str, kind: str, name: str) -> models.Upload | None:
+    """The newest upload that this person began and that is not complete."""
+    rows = models.Upload.objects.filter(
+        user__username=username, team=team, kind=kind, name=name, manifest=None
+    )
+    return rows.order_by("-created_ms", "-id").first()
 
 
 def referenced(manifest_ids: Iterable[str], besides: str = "") -> set[str]:

@@ -279,6 +279,21 @@ def discard_upload(upload_id: str, size: int) -> bool:
     return True
 
 
+def discard_superseded(upload: models.Upload) -> bool:
+    """Deletes the files of a complete upload that lie elsewhere as well. False where its manifest names them by now."""
+    places = [source_url(store, upload.kind, upload.id) for store in queries.store_urls()]
+    with transaction.atomic():
+        row = lock(str(upload.manifest_id))
+        if row.source_url in ("", *places) or row.moved_from in places:
+            return False
+        models.Upload.objects.filter(id=upload.id).delete()
+    for place in places:
+        store = open_store(place)
+        for entry in store.list():
+            store.delete(entry.path)
+    return True
+
+
 def discard_files(manifest_id: str) -> bool:
     """Deletes the files of a manifest to which nothing refers, and its uploads. False where something does by now."""
     with transaction.atomic():

@@ -43,6 +43,10 @@ def decide(job: Job) -> Restart | GiveUp:
         return GiveUp(f"{job.reason}; max_restarts is 0, so it is not restarted")
     causes = _since_progress(job.failures)
     last, platform = causes[-1], _infrastructure(causes[-1])
+    if (
+        last.end is EndReason.DATA_REVIEW and last.ran_ms
+    ):  # before it ran, another node or source may have good bytes
+        return GiveUp(f"{job.reason}; another try would read the same data, so a person decides on it first")
     if len(causes) > 1 and _same_soon(causes[-2], last, job.members):
         ran = format_duration_ms(max(last.ran_ms, SECOND_MS))
         again = f"it failed in the same way the last time, {ran} after its start"

@@ -31,7 +31,10 @@ _XIDS = r"48|61|62|63|64|74|79|92|94|95|119|120|136|140|143"
 # In this order: what is more specific stands first.
 PATTERNS: tuple[tuple[EndReason, re.Pattern[str]], ...] = (
     (EndReason.SILENT_CORRUPTION, _any(r"\bCorruptionFound: at step \d+")),
-    (EndReason.SCRIPT_ERROR, _any(r"\bNeedsReview: \d+ samples and \d+ shards could not be read")),
+    (EndReason.DATA_REVIEW, _any(
+        r"\bNeedsReview: \d+ samples and \d+ shards could not be read",
+        r"\bNeedsReview: None of the \d+ samples of rank",
+    )),
     (EndReason.OUT_OF_MEMORY_GPU, _any(
         r"\b(?:CUDA|HIP|XPU) out of memory", r"\btorch\.(?:cuda\.)?OutOfMemoryError", r"CUDA error: out of memory",
         r"cudaErrorMemoryAllocation", r"CUBLAS_STATUS_ALLOC_FAILED", r"RESOURCE_EXHAUSTED: Out of memory",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -13,6 +14,7 @@ from typing import Any
 MOST_COLUMNS = 200
 MOST_DISTINCT = 1000  # of one column; above, only the range is told
 TOP = 5
+BINS = 20  # of a histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,12 @@ class Column:
     lowest: str = ""  # of numbers
     highest: str = ""
     top: tuple[tuple[str, int], ...] = ()  # the most frequent values, where some repeat
+    histogram: tuple[int, ...] = ()  # numbers in equal steps from the lowest to the highest
+
+    @property
+    def heights(self) -> tuple[float, ...]:
+        """The histogram in percent of its highest step."""
+        return tuple(round(100 * count / max(self.histogram), 1) for count in self.histogram)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,26 @@ def _column(name: str, values: Sequence[Any]) -> Column:
         _shown(min(numbers)) if numbers else "",
         _shown(max(numbers)) if numbers else "",
         tuple(counts.most_common(TOP)) if repeats else (),
+        _histogram([number for number in map(_as_float, numbers) if math.isfinite(number)]),
     )
+
+
+def _as_float(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # a whole number that no float holds
+        return math.inf
+
+
+def _histogram(numbers: Sequence[float]) -> tuple[int, ...]:
+    lowest, highest = min(numbers, default=0.0), max(numbers, default=0.0)
+    width = highest / BINS - lowest / BINS
+    if width <= 0:
+        return ()
+    counts = [0] * BINS
+    for number in numbers:
+        counts[min(BINS - 1, int(number / width - lowest / width))] += 1
+    return tuple(counts)
 
 
 def _typed(text: str) -> Any:

@@ -96,7 +96,8 @@ ENDS: Mapping[EndReason, End] = MappingProxyType({
     ),
     EndReason.DATA_REVIEW: End(
         "Data needs review", False, "",
-        "The stored bytes are not those of the manifest. Upload the data again, or clone the job with other data.",
+        "What could not be read is listed on the dataset's page: drop or release it there, or push good files, and run "
+        "the job again. Where the stored bytes are not those of the manifest, upload the data again.",
     ),
     EndReason.PREEMPTED: End(
         "Preempted", True, "",

@@ -43,6 +43,9 @@ def decide(job: Job) -> Restart | GiveUp:
         return GiveUp(f"{job.reason}; max_restarts is 0, so it is not restarted")
     causes = _since_progress(job.failures)
     last, platform = causes[-1], _infrastructure(causes[-1])
+    # Before it ran, another node or source may have good bytes.
+    if last.end is EndReason.DATA_REVIEW and last.ran_ms:
+        return GiveUp(f"{job.reason}; another try would read the same data, so a person decides on it first")
     if len(causes) > 1 and (where := _same_place(causes[-2], last, job.members)):
         again = f"it failed in the same way the last time, {where}"
         return GiveUp(f"{job.reason}; {again}: another restart would not help")

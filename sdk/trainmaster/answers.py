@@ -184,6 +184,7 @@ class Snapshot(Answer):
     state: str = "ready"  # or listing, hashing, failed, unchanged: a registration in place
     error: str = ""
     source: str = ""  # where its files lie; empty: it was uploaded
+    manifest: str | None = None
     files_done: int = 0
     check_result: Mapping[str, Any] = field(default_factory=dict)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
+from trainmaster import uploads
 from trainmaster.answers import (
     Comparison,
     Deployment,
@@ -28,6 +28,7 @@ from trainmaster.answers import (
     UnexpectedAnswer,
 )
 from trainmaster.connection import ApiError, ClientError, Connection, Sent, Unreachable, results, segment
+from trainmaster.uploads import Earlier, Uploaded
 
 __all__ = ["ApiError", "Client", "ClientError", "UnexpectedAnswer", "Unreachable"]
 
@@ -169,16 +170,16 @@ class Client(Connection):
 
         `kind`: code, dataset or model. `sent` is called with the number of bytes of each part that was sent.
         """
-        begun = self.call("POST", "uploads", json={"kind": kind, "team": team, "name": name})
-        upload_id = Snapshot.of(begun).id
-        count = 0
-        for path, source in files:
-            self.send_file(f"uploads/{segment(upload_id)}/files/{quote(path)}", source, sent)
-            count += 1
-        made = self.call("POST", f"uploads/{segment(upload_id)}/complete", json={"files": count})
-        if not isinstance(made, dict) or not made.get("manifest"):
-            raise UnexpectedAnswer("The server completed the upload without naming its manifest.")
-        return str(made["manifest"])
+        return self.upload_again(kind, team, name, files, sent, resume=False).manifest
+
+    def upload_again(
+        self, kind: str, team: str, name: str, files: Iterable[tuple[str, Path]],
+        sent: Sent = lambda count: None, *, resume: bool = True, earlier: Earlier | None = None,
+    ) -> Uploaded:  # fmt: skip
+        """The same, going on with one of this name that was broken off, and without the files of an `earlier` one."""
+        listed = list(files)
+        begun = uploads.begin(self, kind, team, name, [path for path, _ in listed], resume)
+        return uploads.Uploading(self, sent, earlier).run(begun, listed)
 
     def add_snapshot(
         self, name: str, *, team: str, purpose: str, manifest: str = "", source_url: str = "",

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from trainmaster.answers import Snapshot
 from trainmaster.client import Client
+from trainmaster.uploads import Earlier
 
 
 def snapshot(client: Client, snapshot_id: str) -> Snapshot:
@@ -29,6 +30,16 @@ def files(client: Client, snapshot_id: str) -> list[dict[str, Any]]:
         cursor = page["next"] or ""
         if not cursor:
             return found
+
+
+def newest_upload(client: Client, team: str, name: str) -> Earlier | None:
+    """The files of the newest snapshot of this dataset that was uploaded."""
+    for known in client.datasets(team=team, name=name):
+        if known.manifest and not known.source:
+            return Earlier(
+                known.manifest, {file["sha256"]: file["bytes"] for file in files(client, known.id)}
+            )
+    return None
 
 
 def difference(client: Client, before: str, after: str) -> dict[str, Any]:

@@ -8,11 +8,16 @@ import pytest
 from agent.attempts.causes import PATTERNS, Cause, cause_in, cause_of
 from agent.attempts.verdict import RankEnd, Verdict, decide
 from agent.launchers.contract import Ended
-from platform_core.jobs.ends import EndReason
+from platform_core.jobs.ends import ENDS, EndReason
 
 TEXTS: dict[EndReason, tuple[str, ...]] = {
     EndReason.SILENT_CORRUPTION: (
         "trainmaster.corruption.CorruptionFound: at step 20 rank 1 computed something else than the others from the same batch",
+    ),
+    EndReason.DATA_REVIEW: (
+        "trainmaster.data.quarantine.NeedsReview: 101 samples and 0 shards could not be read; 100 samples and 3 shards may "
+        "be set aside. The last was sample 13: JSONDecodeError: Expecting value.",
+        "trainmaster.data.quarantine.NeedsReview: None of the 8 samples of rank 1 in this batch could be read; the last: x.",
     ),
     EndReason.OUT_OF_MEMORY_GPU: (
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB "
@@ -174,10 +179,16 @@ def test_a_launcher_that_has_no_disk_left_says_so() -> None:
     assert ended.end is EndReason.DISK_FULL
 
 
-def test_data_that_waits_for_review_is_named_as_the_cause() -> None:
-    line = (
-        "trainmaster.data.quarantine.NeedsReview: 1 samples and 0 shards could not be read; 0 samples and 3 shards may "
-        "be set aside. The last was sample 13: JSONDecodeError: Expecting value."
-    )
+@pytest.mark.parametrize(
+    "why",
+    [
+        "1 samples and 0 shards could not be read; 0 samples and 3 shards may be set aside. The last was sample 13: "
+        "JSONDecodeError: Expecting value.",
+        "None of the 8 samples of rank 1 in this batch could be read; the last: torch.OutOfMemoryError.",
+    ],
+)
+def test_data_that_a_loader_could_not_read_needs_review_and_is_not_tried_again(why: str) -> None:
+    line = f"trainmaster.data.quarantine.NeedsReview: {why}"
     log = f"Traceback (most recent call last):\n  File loop.py, line 7\n{line}\n"
-    assert cause_in(log) == Cause(EndReason.SCRIPT_ERROR, line)
+    assert cause_in(log) == Cause(EndReason.DATA_REVIEW, line)
+    assert not ENDS[EndReason.DATA_REVIEW].retried

@@ -1,6 +1,7 @@
 """Who gets what of every REST method: one row each, in the letters of test_permissions."""
 
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 
 from tests.webapp.lineage_permission_rows import api_lineage_rows
 from tests.webapp.model_permission_rows import api_model_rows
@@ -246,6 +247,9 @@ def api_rows() -> Iterator[Row]:
     # An upload is nobody's but its owner's until it is complete.
     file = "uploads/{upload}/files/train.py"
     yield row("put", "uploads/<str:upload_id>/files/<path:path>", "L N N N Y N N", file)
+    earlier = "uploads/{upload}/earlier/train.py"
+    named = {"manifest": "{code_manifest}", "sha256": sha256(b"code").hexdigest()}
+    yield row("post", "uploads/<str:upload_id>/earlier/<path:path>", "L N N N Y N N", earlier, named)
     yield row("post", "uploads/<str:upload_id>/complete", "L N N N Y N N", "uploads/{upload}/complete")
     yield from run_file_rows()
     yield from api_model_rows()

@@ -73,6 +73,7 @@ class World:
     run_upload: str
     run_value: int  # an image
     dataset: str  # its name
+    code_manifest: str
     dataset_manifest: str
     snapshot: str  # the newest of it
     access_request: str  # of vision for its own dataset
@@ -123,8 +124,7 @@ def build(cast: Cast) -> World:
     checkpoint = Checkpoint.objects.create(
         id="ckpt-0000000000000000", job=job, attempt=1, step=50, manifest_id=model_manifest, saved_ms=1
     )
-    code = _manifest(alice, "code")
-    artifact = RunArtifact.objects.create(run_id=job.id, name="code", manifest_id=code, created_ms=1)
+    artifact = _artifact(alice, job.id)
     version = registry.register(alice, "vision", "bytelm", manifest=model_manifest)
     deployment = Deployment.objects.create(
         id="dep-0000000000000000", team_id="vision", user=cast.owner, model_version=version,
@@ -154,6 +154,7 @@ def build(cast: Cast) -> World:
         run_upload=_run_upload(alice, job.id),
         run_value=_run_value(alice, job.id),
         dataset="stdlib",
+        code_manifest=str(artifact.manifest_id),
         dataset_manifest=dataset,
         snapshot=snapshot.id,
         access_request=_access_request(cast),
@@ -298,6 +299,11 @@ def _run_upload(actor: Any, run_id: str) -> str:
 def _run_value(actor: Any, run_id: str) -> int:
     image = rich_values.checked(key="sample", step=1, index=0, kind="image", at_ms=1, data=PNG)
     return experiments.log_value(actor, Run.objects.get(id=run_id), image).pk
+
+
+def _artifact(actor: Any, run_id: str) -> RunArtifact:
+    manifest = _manifest(actor, "code")
+    return RunArtifact.objects.create(run_id=run_id, name="code", manifest_id=manifest, created_ms=1)
 
 
 def _manifest(actor: Any, kind: str) -> str:

@@ -4,11 +4,11 @@ from operator import or_
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum, TextField
-from django.db.models.functions import Cast
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum, TextField, Value
+from django.db.models.functions import Cast, Concat
 
 from platform_core.distribution.content.address import Address
-from platform_core.distribution.content.manifest import Manifest, from_document
+from platform_core.distribution.content.manifest import FileEntry, Manifest, from_document
 from platform_core.errors import TrainmasterError
 from platform_core.node.wanted import ArtifactReference
 from platform_core.units import format_bytes
@@ -78,6 +78,12 @@ def file_list(manifest_id: str) -> list[dict[str, Any]]:
     return list(rows.first() or [])
 
 
+@lru_cache(maxsize=4)
+def entries(manifest_id: str) -> dict[str, FileEntry]:
+    """Its files by SHA-256. It never changes, and who sends a thousand files asks a thousand times."""
+    return {each["sha256"]: FileEntry(**each) for each in file_list(manifest_id)}
+
+
 def is_source(url: str) -> bool:
     """Whether files of a manifest lie at this URL or below it, or lay there and may still be read there."""
     below = Q(source_url__startswith=f"{url}/") | Q(moved_from__startswith=f"{url}/")
@@ -112,10 +118,10 @@ def is_in_store(url: str) -> bool:
 
 def stores() -> list[Address]:
     """The platform's own: the hot store, and the cold one where there is one."""
-    return list(map(located, _stores()))
+    return list(map(located, store_urls()))
 
 
-def _stores() -> list[str]:
+def store_urls() -> list[str]:
     return [store for store in (settings.STORE_URL, settings.COLD_STORE_URL) if store]
 
 
@@ -146,6 +152,28 @@ def teams_of(manifest_ids: Iterable[str]) -> list[tuple[str, str, int]]:
 
 def upload(upload_id: str) -> models.Upload | None:
     return models.Upload.objects.select_related("user").filter(id=upload_id).first()
+
+
+def resumable(username: str, team: str, kind: str, name: str) -> models.Upload | None:
+    """The newest upload that this person began and that is not complete."""
+    rows = models.Upload.objects.filter(
+        user__username=username, team=team, kind=kind, name=name, manifest=None
+    )
+    return rows.order_by("-created_ms", "-id").first()
+
+
+def superseded(before_ms: int, limit: int, besides: Iterable[str]) -> list[models.Upload]:
+    """The oldest uploads whose files the team uploaded again by then, under the same name; their manifest names another
+    place."""
+    same = {name: OuterRef(name) for name in ("manifest", "team", "name")}
+    again = models.Upload.objects.filter(
+        **same, created_ms__gt=OuterRef("created_ms"), created_ms__lt=before_ms
+    )
+    rows = models.Upload.objects.filter(Exists(again)).exclude(manifest__in=list(besides))
+    for store in store_urls():
+        place = Concat(Value(f"{store.rstrip('/')}/"), "kind", Value("/"), "id")
+        rows = rows.exclude(manifest__source_url=place).exclude(manifest__moved_from=place)
+    return list(rows.order_by("created_ms", "id").defer("files")[:limit])
 
 
 def referenced(manifest_ids: Iterable[str], besides: str = "") -> set[str]:
@@ -291,7 +319,7 @@ def longest_unchecked() -> models.Manifest | None:
 
 def _in_store() -> QuerySet[models.Manifest]:
     """Manifests whose files the platform keeps, not those that lie in place elsewhere."""
-    return models.Manifest.objects.filter(reduce(or_, map(_lies_in, _stores())))
+    return models.Manifest.objects.filter(reduce(or_, map(_lies_in, store_urls())))
 
 
 def _lies_in(store: str) -> Q:

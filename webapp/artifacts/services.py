@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import IO, Any
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Sum
 
+from platform_core.distribution.content.layout import stored_path
 from platform_core.distribution.content.manifest import FilePart, Manifest, as_document, from_json, join
 from platform_core.distribution.content.tiling import check_path
 from platform_core.errors import TrainmasterError
@@ -76,12 +78,15 @@ def register_json(text: str, team: str, source_url: str, etags: Sequence[str] = 
     return register(document, team, source_url, dict(zip(paths, etags, strict=False)))
 
 
-def start_upload(actor: Actor, team: str, kind: str, name: str) -> models.Upload:
+def start_upload(actor: Actor, team: str, kind: str, name: str, resume: bool = False) -> models.Upload:
+    """`resume`: goes on with the newest one of this kind and name that the same person has not completed, if any."""
     permissions.require(actor, "artifact.upload", team)
     if kind not in UPLOAD_KINDS:
         raise TrainmasterError(
             "request_invalid", what="kind", why=f"{kind!r} is not one of {', '.join(UPLOAD_KINDS)}"
         )
+    if resume and (begun := queries.resumable(actor.username, team, kind, name[:120])):
+        return begun
     return models.Upload.objects.create(
         id=new_id("up"),
         kind=kind,
@@ -98,10 +103,33 @@ def receive_file(actor: Actor, upload_id: str, path: str, body: IO[bytes]) -> Fi
     The same path again replaces the earlier bytes until the upload is complete; then nothing is written any more.
     """
     check_path(path)
-    upload = _begin_writing(_own_upload(actor, upload_id), path)
+    return _write(_own_upload(actor, upload_id), path, iter(partial(body.read, 1 << 20), b""))
+
+
+def take_file(actor: Actor, upload_id: str, path: str, manifest_id: str, sha256: str) -> FilePart:
+    """Copy a file that the team has sent before, within the store.
+
+    Raises not_found where the team has no such file, and verification_failed where the store has lost its bytes.
+    """
+    check_path(path)
+    upload = _own_upload(actor, upload_id)
+    row = models.Manifest.objects.filter(id=manifest_id, teams=upload.team_id, kind=upload.kind).first()
+    entry = queries.entries(manifest_id).get(sha256) if row is not None else None
+    if row is None or entry is None or not row.source_url:
+        raise TrainmasterError("not_found", what=f"file {sha256} of {manifest_id}")
+    blocks = queries.opened(row.source_url).stream_range(stored_path(row.source_url, entry), 0, entry.size)
+    part = _write(upload, path, blocks)
+    if part.entry.sha256 != sha256:
+        _end_writing(upload.id, path, broke_off=True)
+        raise TrainmasterError("verification_failed", path=path)
+    return part
+
+
+def _write(own: models.Upload, path: str, blocks: Iterable[bytes]) -> FilePart:
+    upload = _begin_writing(own, path)
     store = open_store(settings.STORE_URL)
     try:
-        part = write_file(store, upload.kind, upload.id, path, _limited(body, path, upload))
+        part = write_file(store, upload.kind, upload.id, path, _limited(blocks, path, upload))
         etag = lasting_etag(store, f"{upload.kind}/{upload.id}/{path}")
     except BaseException as error:
         refused = isinstance(error, TrainmasterError) and error.code == "too_large"
@@ -177,8 +205,8 @@ def _own_upload(actor: Actor, upload_id: str) -> models.Upload:
     return upload
 
 
-def _limited(body: IO[bytes], path: str, upload: models.Upload) -> Iterator[bytes]:
-    """The body in blocks, up to the limit of one file and to what the team has left."""
+def _limited(blocks: Iterable[bytes], path: str, upload: models.Upload) -> Iterator[bytes]:
+    """The blocks, up to the limit of one file and to what the team has left."""
     limit, team_limit = settings.UPLOAD_LIMIT_BYTES, settings.TEAM_UPLOAD_LIMIT_BYTES
     used = models.Upload.objects.filter(team=upload.team_id).aggregate(sum=Sum("bytes"))["sum"] or 0
     replaced = upload.files.get(path, {"size": 0})["size"]
@@ -186,7 +214,7 @@ def _limited(body: IO[bytes], path: str, upload: models.Upload) -> Iterator[byte
     own_limit = queries.storage_limit(upload.team_id, upload.kind)
     own_used = queries.uploaded_of(upload.team_id, upload.kind) if own_limit is not None else 0
     size = 0
-    while block := body.read(1 << 20):
+    for block in blocks:
         size += len(block)
         if size > limit:
             raise TrainmasterError("too_large", what=path, size=f"over {limit} bytes", limit=limit)
@@ -248,6 +276,21 @@ def discard_upload(upload_id: str, size: int) -> bool:
     store = open_store(settings.STORE_URL)
     for entry in store.list(f"{kind}/{upload_id}/"):
         store.delete(entry.path)
+    return True
+
+
+def discard_superseded(upload: models.Upload) -> bool:
+    """Deletes the files of a complete upload that lie elsewhere as well. False where its manifest names them by now."""
+    places = [source_url(store, upload.kind, upload.id) for store in queries.store_urls()]
+    with transaction.atomic():
+        row = lock(str(upload.manifest_id))
+        if row.source_url in ("", *places) or row.moved_from in places:
+            return False
+        models.Upload.objects.filter(id=upload.id).delete()
+    for place in places:
+        store = open_store(place)
+        for entry in store.list():
+            store.delete(entry.path)
     return True
 
 

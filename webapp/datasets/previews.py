@@ -1,19 +1,22 @@
-"""The beginning of a file of a dataset as a person reads it. Nothing is decompressed, so nothing can blow up."""
+"""The beginning of a file of a dataset as a person reads it. What is compressed is read beside, with limits."""
 
 from __future__ import annotations
 
+import base64
 import io
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from platform_core.datasets.columns import Column, Table, of_csv, of_json_lines, shown
+from platform_core.datasets.columns import Column, Table, of_csv, of_json_lines, shown, table
 from platform_core.distribution.content.layout import stored_path
 from platform_core.distribution.content.manifest import FileEntry
 from platform_core.errors import TrainmasterError
+from platform_core.units import format_bytes
 from trainmaster.store import Store, open_store
 from webapp.artifacts import queries as artifacts
-from webapp.datasets import queries, sources
+from webapp.datasets import arrow_files, queries, sources
+from webapp.datasets.arrow_files import FirstRows
 from webapp.datasets.models import DatasetSnapshot
 
 READ_BYTES = 256 * 1024
@@ -22,11 +25,15 @@ ROWS_SHOWN = 20
 SEPARATORS = {"csv": ",", "tsv": "\t"}
 JSON_LINES = ("jsonl", "ndjson")
 TEXT_CHARACTERS = 20_000
+ARROW = ("arrow", "arrows", "feather", "ipc")
+IMAGE_BYTES = 4 * 2**20
+# How each begins that browsers show; an SVG is not among them, as it may hold scripts.
+IMAGES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"RIFF": "webp", b"BM": "bmp"}
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """`kind` is table, text or none; `note` says what was read, or why nothing is shown."""
+    """`kind` is table, text, image or none; `note` says what was read, or why nothing is shown."""
 
     path: str
     size: int
@@ -36,6 +43,7 @@ class Preview:
     rows: tuple[tuple[str, ...], ...] = ()
     text: str = ""
     rows_in_all: int | None = None  # where the file says so
+    image: str = ""  # as a data: URL
 
 
 def preview(row: DatasetSnapshot, path: str) -> Preview:
@@ -55,9 +63,13 @@ def _preview(store: Store, place: str, entry: FileEntry) -> Preview:
     kind = entry.path.rpartition(".")[2].lower()
     if kind == "parquet":
         return _of_parquet(store, place, entry)
+    if kind in ARROW:
+        return _of_arrow(store, place, entry)
     data = store.read_range(place, 0, min(entry.size, READ_BYTES)) if entry.size else b""
     complete = len(data) == entry.size
     text = _as_text(data, complete)
+    if text is None and (image := _image_type(data)):
+        return _of_image(store, place, entry, image)
     if text is None:
         return Preview(
             entry.path, entry.size, "none", "It is not text, and no other preview of its kind is known."
@@ -81,10 +93,13 @@ def _as_text(data: bytes, complete: bool) -> str | None:
     return None
 
 
-def _of_table(entry: FileEntry, note: str, table: Table) -> Preview:
-    names = [column.name for column in table.columns]
-    rows = tuple(shown(row.get(name) for name in names) for row in table.rows[:ROWS_SHOWN])
-    return Preview(entry.path, entry.size, "table", f"{note}: {len(table.rows):,} rows", table.columns, rows)
+def _of_table(entry: FileEntry, note: str, read: Table) -> Preview:
+    rows = _shown_rows(read.rows, [column.name for column in read.columns])
+    return Preview(entry.path, entry.size, "table", f"{note}: {len(read.rows):,} rows", read.columns, rows)
+
+
+def _shown_rows(rows: Sequence[Mapping[str, Any]], names: list[str]) -> tuple[tuple[str, ...], ...]:
+    return tuple(shown(row.get(name) for name in names) for row in rows[:ROWS_SHOWN])
 
 
 def _of_parquet(store: Store, place: str, entry: FileEntry) -> Preview:
@@ -107,8 +122,80 @@ def _of_parquet(store: Store, place: str, entry: FileEntry) -> Preview:
         columns = tuple(_parquet_column(metadata, number) for number in range(metadata.num_columns))
     except (ArrowException, OSError, ValueError) as error:
         return Preview(entry.path, entry.size, "none", f"Its footer cannot be read: {str(error)[:200]}")
-    note = f"Of {metadata.num_row_groups:,} row groups, by the statistics in the file"
-    return Preview(entry.path, entry.size, "table", note, columns, rows_in_all=int(metadata.num_rows))
+    note, in_all = (
+        f"Of {metadata.num_row_groups:,} row groups, by the statistics in the file",
+        int(metadata.num_rows),
+    )
+    seen = Preview(entry.path, entry.size, "table", note, columns, rows_in_all=in_all)
+    names, parts = _first_group(metadata)
+    parts.append((entry.size - length, length))
+    rows = arrow_files.first_rows(store, place, entry.size, "parquet", parts, names) if names else None
+    return _with_rows(seen, rows) if rows is not None else seen
+
+
+def _first_group(metadata: Any) -> tuple[list[str], list[tuple[int, int]]]:
+    """Its first columns that are small enough together, and where their bytes lie; nothing of a file without rows."""
+    names: dict[str, None] = {}
+    parts: list[tuple[int, int]] = []
+    left = arrow_files.READ_BYTES
+    for number in range(metadata.num_columns if metadata.num_row_groups else 0):
+        chunk = metadata.row_group(0).column(number)
+        left -= chunk.total_compressed_size
+        if left < 0:
+            break
+        names[chunk.path_in_schema.split(".")[0]] = None
+        begin = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
+        parts.append((begin, chunk.total_compressed_size))
+    return list(names), parts
+
+
+def _with_rows(seen: Preview, found: FirstRows) -> Preview:
+    """Missing values and ranges stay those of the statistics, which know all rows."""
+    read = {column.name: column for column in table(found.rows).columns}
+    columns = tuple(
+        replace(column, top=read[column.name].top, histogram=read[column.name].histogram)
+        if column.name in read
+        else column
+        for column in seen.columns
+    )
+    note = f"{seen.note}; frequent values and histograms of the first {len(found.rows):,} rows"
+    return replace(seen, note=note, columns=columns, rows=_shown_rows(found.rows, list(read)))
+
+
+def _of_arrow(store: Store, place: str, entry: FileEntry) -> Preview:
+    head = min(entry.size, arrow_files.READ_BYTES)
+    found = arrow_files.first_rows(store, place, head, "arrow", [(0, head)])
+    if found is None:
+        why = "It is no Arrow file that can be read, or this platform has no pyarrow: install trainmaster[export]."
+        return Preview(entry.path, entry.size, "none", why)
+    read = {column.name: column for column in table(found.rows).columns}
+    columns = tuple(
+        replace(read.get(name, Column(name, (), 0)), types=(kind,)) for name, kind in found.types.items()
+    )
+    note = (
+        f"The first {len(found.rows):,} rows"
+        if found.rows
+        else "Its schema; its first batch is empty or too large"
+    )
+    return Preview(entry.path, entry.size, "table", note, columns, _shown_rows(found.rows, list(found.types)))
+
+
+def _image_type(data: bytes) -> str:
+    return next((kind for magic, kind in IMAGES.items() if data.startswith(magic)), "")
+
+
+def _of_image(store: Store, place: str, entry: FileEntry, kind: str) -> Preview:
+    if entry.size > IMAGE_BYTES:
+        why = f"An image of more than {format_bytes(IMAGE_BYTES)} is not shown."
+        return Preview(entry.path, entry.size, "none", why)
+    data = base64.b64encode(store.read_range(place, 0, entry.size)).decode()
+    return Preview(
+        entry.path,
+        entry.size,
+        "image",
+        f"{kind.upper()}, {format_bytes(entry.size)}",
+        image=f"data:image/{kind};base64,{data}",
+    )
 
 
 def _parquet_column(metadata: Any, number: int) -> Column:
@@ -120,7 +207,10 @@ def _parquet_column(metadata: Any, number: int) -> Column:
     highest = max((group.max for group in ranged), default=None)
     nulls = sum(group.null_count or 0 for group in known)
     low, high = shown((lowest, highest))
-    return Column(schema.path, (str(schema.physical_type).lower(),), nulls, low, high)
+    kind = str(schema.logical_type).lower()
+    return Column(
+        schema.path, (str(schema.physical_type).lower() if kind == "none" else kind,), nulls, low, high
+    )
 
 
 def as_mapping(seen: Preview) -> Mapping[str, Any]:
@@ -132,6 +222,7 @@ def as_mapping(seen: Preview) -> Mapping[str, Any]:
             "nulls": column.nulls,
             "lowest": column.lowest,
             "highest": column.highest,
+            "histogram": list(column.histogram),
             "top": [{"value": value, "count": count} for value, count in column.top],
         }
         for column in seen.columns
@@ -145,4 +236,5 @@ def as_mapping(seen: Preview) -> Mapping[str, Any]:
         "rows": [list(row) for row in seen.rows],
         "text": seen.text,
         "rows_in_all": seen.rows_in_all,
+        "image": seen.image,
     }

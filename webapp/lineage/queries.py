@@ -21,6 +21,12 @@ class Family:
     described: Mapping[Item, Description]
     hidden: int  # items of other teams, and what is reached through them only
 
+    def listed(self, tree: Tree) -> list[Item]:
+        """Nearest first, then by type, the newest of a type first."""
+        return sorted(
+            tree.items, key=lambda item: (tree.depths[item], item.kind, -self.described[item].at_ms, item)
+        )
+
 
 def item_of(kind: str, item_id: str) -> Item:
     """Raises not_found for a kind that does not exist."""

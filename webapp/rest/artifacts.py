@@ -27,6 +27,16 @@ class NewUpload(serializers.Serializer[Any]):
     kind = serializers.ChoiceField(choices=services.UPLOAD_KINDS)
     team = serializers.CharField(max_length=60)
     name = serializers.CharField(max_length=120, required=False, default="", allow_blank=True)
+    resume = serializers.BooleanField(
+        default=False, help_text="Go on with your newest upload of this kind and name that is not complete."
+    )
+
+
+class EarlierFile(serializers.Serializer[Any]):
+    manifest = serializers.CharField(
+        max_length=40, help_text="Of an earlier upload of the team, of the same kind."
+    )
+    sha256 = serializers.CharField(max_length=64, help_text="Of the file in it.")
 
 
 class CompleteUpload(serializers.Serializer[Any]):
@@ -35,7 +45,12 @@ class CompleteUpload(serializers.Serializer[Any]):
     )
 
 
-_ID: dict[str, Any] = {"id": serializers.CharField()}
+_UPLOAD: dict[str, Any] = {
+    "id": serializers.CharField(),
+    "files": serializers.DictField(
+        child=serializers.DictField(), help_text="Path to sha256 and size of what was received before."
+    ),
+}
 _MANIFEST: dict[str, Any] = {
     "manifest": serializers.CharField(),
     "files": serializers.IntegerField(),
@@ -47,13 +62,16 @@ _FILE: dict[str, Any] = {"sha256": serializers.CharField(), "size": serializers.
 
 
 class Uploads(APIView):
-    @extend_schema(request=NewUpload, responses={201: inline_serializer("Upload", _ID)})
+    @extend_schema(request=NewUpload, responses={201: inline_serializer("Upload", _UPLOAD)})
     def post(self, request: Request) -> Response:
         """Start an upload. Send its files, then complete it."""
         wanted = NewUpload(data=request.data)
         wanted.is_valid(raise_exception=True)
         upload = services.start_upload(actor_of(request), **wanted.validated_data)
-        return Response({"id": upload.id}, status=201)
+        received = {
+            path: {"sha256": part["sha256"], "size": part["size"]} for path, part in upload.files.items()
+        }
+        return Response({"id": upload.id, "files": received}, status=201)
 
 
 class UploadFile(APIView):
@@ -68,6 +86,22 @@ class UploadFile(APIView):
         # An empty file, such as an __init__.py, has no body to parse.
         body = io.BytesIO() if request.stream is None else cast(IO[bytes], request.data)
         part = services.receive_file(actor_of(request), upload_id, path, body)
+        return Response({"sha256": part.entry.sha256, "size": part.entry.size}, status=201)
+
+
+class UploadEarlierFile(APIView):
+    @extend_schema(request=EarlierFile, responses={201: inline_serializer("EarlierFileTaken", _FILE)})
+    def post(self, request: Request, upload_id: str, path: str) -> Response:
+        """Take one file of an upload from an earlier one of the team, instead of sending it again."""
+        wanted = EarlierFile(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        part = services.take_file(
+            actor_of(request),
+            upload_id,
+            path,
+            wanted.validated_data["manifest"],
+            wanted.validated_data["sha256"],
+        )
         return Response({"sha256": part.entry.sha256, "size": part.entry.size}, status=201)
 
 

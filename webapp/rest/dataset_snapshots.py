@@ -49,17 +49,21 @@ class ColumnOut(serializers.Serializer[Any]):
     lowest = serializers.CharField()
     highest = serializers.CharField()
     top = TopValue(many=True)
+    histogram = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Numbers in equal steps from the lowest to the highest."
+    )
 
 
 class PreviewOut(serializers.Serializer[Any]):
     path = serializers.CharField()
     bytes = serializers.IntegerField()
-    kind = serializers.CharField(help_text="table, text or none")
+    kind = serializers.CharField(help_text="table, text, image or none")
     note = serializers.CharField()
     columns = ColumnOut(many=True)
     rows = serializers.ListField(child=serializers.ListField(child=serializers.CharField()))
     text = serializers.CharField()
     rows_in_all = serializers.IntegerField(allow_null=True)
+    image = serializers.CharField(help_text="As a data: URL.")
 
 
 class UseOut(serializers.Serializer[Any]):

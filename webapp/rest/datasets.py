@@ -27,7 +27,7 @@ class NewSnapshot(serializers.Serializer[Any]):
     source_url = serializers.CharField(
         max_length=2000,
         required=False,
-        help_text="Where the files lie and stay: s3://…, file://… or https://…",
+        help_text="Where the files lie and stay: s3://…, gs://…, file://… or https://…",
     )
     paths = serializers.ListField(
         child=serializers.CharField(max_length=1000), default=list, max_length=services.MOST_PATHS,

@@ -157,7 +157,7 @@ def _recall_shard(actor: Actor, item: Item, path: str, reason: str, wish: servic
 
 
 def _items(found: queries.Family, tree: Tree) -> list[dict[str, Any]]:
-    return [_item(found.described[item], tree.depths[item]) for item in tree.items]
+    return [_item(found.described[item], tree.depths[item]) for item in found.listed(tree)]
 
 
 def _item(one: Description, depth: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from django.conf import settings
@@ -48,6 +48,7 @@ def move() -> int:
     """One round. Returns how many versions were moved."""
     now, readers = now_ms(), _readers()
     _discard(now - READ_ON_MS, readers)
+    _discard_superseded(now - READ_ON_MS, readers)
     if not settings.COLD_STORE_URL:
         return 0
     hot, cold = settings.STORE_URL.rstrip("/"), settings.COLD_STORE_URL.rstrip("/")
@@ -93,6 +94,21 @@ def _discard(moved_before_ms: int, readers: Mapping[str, int]) -> None:
                 artifact_services.discard_moved(row.id)
         except TrainmasterError as error:
             log.warning("the files of %s stay at their old place for now: %s", row.id, error)
+
+
+def _discard_superseded(before_ms: int, readers: Collection[str]) -> None:
+    """The files of uploads that were uploaded again before then, but not those that somebody may still read there."""
+    for upload in artifacts.superseded(before_ms, AT_ONCE, besides=readers):
+        try:
+            discarded = artifact_services.discard_superseded(upload)
+        except TrainmasterError as error:
+            log.warning("the files of %s stay for now: %s", upload.id, error)
+            continue
+        if discarded:
+            events.record(
+                "LeftoverDeleted", f"storage:{upload.id}", actor="system", team=upload.team_id,
+                cause=f"{upload.name}, {format_bytes(upload.bytes)}: the same files were uploaded again",
+            )  # fmt: skip
 
 
 def _moved(manifest_id: str, to: str) -> bool:

@@ -60,14 +60,16 @@ def list_(team: str, name: str, search: str, as_json: bool) -> None:
 def push(folder: Path, name: str, team: str, purpose: str, as_json: bool) -> None:
     """Send FOLDER as the next snapshot of a dataset, and print its id.
 
-    The same content and purpose again give the same snapshot.
+    The same content and purpose again give the same snapshot. Files of its newest snapshot are not sent again, and a
+    push that broke off goes on where it was.
     """
     files = bundle.data_files(folder)
     if not files:
         raise Failure(f"{folder} has no files.")
     with connect() as client:
         team = client.only_team(team)
-        manifest = upload(client, "dataset", team, name, files, f" from {folder}")
+        earlier = snapshots.newest_upload(client, team, name)
+        manifest = upload(client, "dataset", team, name, files, f" from {folder}", earlier)
         snapshot = client.add_snapshot(name, team=team, manifest=manifest, purpose=purpose)
     if as_json:
         output.dump(snapshot)
@@ -102,7 +104,7 @@ def register(
 ) -> None:
     """Register the files at SOURCE_URL where they lie as the next snapshot, and print its id.
 
-    The address begins with s3://, file:// or https://. The files are listed and hashed in the background;
+    The address begins with s3://, gs://, file:// or https://. The files are listed and hashed in the background;
     `trainmaster dataset show ID` tells how far that is. The same address again shares the files that have not changed.
     """
     with connect() as client:

@@ -27,12 +27,14 @@ def show(as_json: bool) -> None:
         output.dump_json(body["results"])
         return
     rows = [
-        (one["team"], part["kind"], format_bytes(part["bytes"]), part["items"])
+        (one["team"], part["kind"], format_bytes(part["bytes"]), part["items"], _limit(part["limit"]))
         for one in body["results"]
         for part in one["parts"]
     ]
     output.table(
-        ("TEAM", "KIND", "SIZE", "ITEMS"), rows, empty="Nothing of your teams has been accounted yet."
+        ("TEAM", "KIND", "SIZE", "ITEMS", "LIMIT"),
+        rows,
+        empty="Nothing of your teams has been accounted yet.",
     )
     for one in body["results"]:
         growth = "growth is not known yet" if one["growth"] is None else f"{_signed(one['growth'])} a day"
@@ -42,7 +44,12 @@ def show(as_json: bool) -> None:
             else f"; its uploads reach the limit in {one['days_left']:.0f} days"
         )
         price = f", {format_micro_dollars(cost)} a month" if (cost := one["month_micro_dollars"]) else ""
-        click.echo(f"{one['team']}: {format_bytes(one['bytes'])}{price}, {growth}{left}")
+        budget = f" of a budget of {format_micro_dollars(one['budget'])}" if one["budget"] is not None else ""
+        click.echo(f"{one['team']}: {format_bytes(one['bytes'])}{price}{budget}, {growth}{left}")
+
+
+def _limit(size: int | None) -> str:
+    return "" if size is None else format_bytes(size)
 
 
 @storage.command()

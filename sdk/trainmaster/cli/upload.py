@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 
 from platform_core.units import format_bytes, plural
 from trainmaster.client import Client
+from trainmaster.uploads import Earlier
 
 
 def upload(
-    client: Client, kind: str, team: str, name: str, files: Sequence[tuple[str, Path]], what: str
-) -> str:
-    """The id of the manifest. `what` completes "Sending 3 files …"."""
+    client: Client, kind: str, team: str, name: str, files: Sequence[tuple[str, Path]], what: str,
+    earlier: Earlier | None = None,
+) -> str:  # fmt: skip
+    """The id of the manifest. `what` completes "Sending 3 files …"; `earlier` has files that need not be sent again."""
     size = sum(path.stat().st_size for _, path in files)
     click.echo(f"Sending {plural(len(files), 'file')}{what}, {format_bytes(size)}", err=True)
-    if not sys.stderr.isatty():
-        return client.upload(kind, team, name, files)
-    with click.progressbar(length=max(1, size), file=sys.stderr, show_pos=False) as bar:
-        return client.upload(kind, team, name, files, bar.update)
+    send = partial(client.upload_again, kind, team, name, files, resume=kind != "code", earlier=earlier)
+    if sys.stderr.isatty():
+        with click.progressbar(length=max(1, size), file=sys.stderr, show_pos=False) as bar:
+            done = send(bar.update)
+    else:
+        done = send()
+    if done.kept:
+        kept = f"{plural(done.kept, 'file')}, {format_bytes(done.kept_bytes)}"
+        click.echo(f"Already there and not sent again: {kept}", err=True)
+    return done.manifest

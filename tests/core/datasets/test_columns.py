@@ -1,9 +1,11 @@
 """The first rows of a table show its columns with types, missing values and ranges."""
 
+import sys
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_core.datasets.columns import of_csv, of_json_lines, shown
+from platform_core.datasets.columns import of_csv, of_json_lines, shown, table
 
 
 def test_a_csv_file_has_typed_columns_with_missing_values_counted() -> None:
@@ -25,6 +27,28 @@ def test_json_lines_may_lack_fields_and_have_broken_lines() -> None:
     assert [(c.name, c.types, c.nulls) for c in table.columns] == [
         ("a", ("integer",), 2), ("b", ("list",), 2), ("c", ("boolean",), 2),
     ]  # fmt: skip
+
+
+def test_numbers_have_a_histogram_in_equal_steps_from_the_lowest_to_the_highest() -> None:
+    values = [0, *[19.5] * 4, 20, None, float("nan"), float("inf"), 10**400]
+    [column] = table([{"value": value} for value in values]).columns
+    assert column.histogram == (1, *[0] * 18, 5)
+    assert column.heights[0] == 20.0
+    assert column.heights[-1] == 100.0
+
+
+def test_words_and_a_single_number_have_no_histogram() -> None:
+    assert [column.histogram for column in table([{"a": "x", "b": 7}, {"a": "y", "b": 7}]).columns] == [
+        (),
+        (),
+    ]
+
+
+@given(st.lists(st.one_of(st.integers(), st.floats(), st.none())))
+def test_every_finite_number_is_in_one_step_of_the_histogram(values: list[float | None]) -> None:
+    [column] = table([{"value": value} for value in values] or [{"value": None}]).columns
+    finite = [value for value in values if value is not None and abs(value) <= sys.float_info.max]
+    assert sum(column.histogram) in (0, len(finite))
 
 
 @given(st.text(max_size=200), st.booleans())

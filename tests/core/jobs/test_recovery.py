@@ -101,6 +101,17 @@ def test_a_wrong_command_of_a_gang_ends_it_whichever_rank_is_heard_of_first():
     assert story.job.state is JobState.FAILED
 
 
+def test_a_job_whose_data_needs_review_waits_for_a_person_and_is_not_tried_again():
+    story = fail(one(), end=EndReason.DATA_REVIEW)
+    assert (story.job.state, story.job.restarts) == (JobState.FAILED, 0)
+    assert "another try would read the same data" in story.job.reason
+
+
+def test_a_job_that_did_not_get_its_data_whole_is_tried_again():
+    story = one().place("node-a").see("node-a", EXITED, 125, "", EndReason.DATA_REVIEW)
+    assert (story.job.state, story.job.restarts) == (JobState.PENDING, 1)
+
+
 def test_what_ends_before_anybody_saw_it_run_has_failed_soon():
     story = one()
     for _ in range(2):

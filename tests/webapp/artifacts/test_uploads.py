@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -149,3 +150,56 @@ def test_a_team_that_used_up_its_bytes_is_told_so_before_they_are_kept(
     assert put(client, upload, "more.bin", bytes(11))[0] == 201
     assert put(api(cast.outsider, "nlp"), begun(actor_of(cast.outsider), "nlp"), "b", bytes(2**19))[0] == 201
     assert Upload.objects.get(id=upload).bytes == 31
+
+
+def test_a_file_is_taken_from_an_upload_that_the_team_completed(cast: Cast, api: Api) -> None:
+    alice, bob = actor_of(cast.owner), actor_of(cast.member)
+    earlier = services.complete_upload(alice, begun(alice, "vision"))
+    upload = services.start_upload(bob, "vision", "code", "next")
+    named = {"manifest": earlier.id, "sha256": sha256(RIGHT).hexdigest()}
+    answer = api(cast.member).post(
+        f"/api/v1/uploads/{upload.id}/earlier/moved/train.py", named, format="json"
+    )
+    assert (answer.status_code, answer.json()) == (201, {"sha256": named["sha256"], "size": len(RIGHT)})
+    made = services.complete_upload(bob, upload.id)
+    assert [entry.path for entry in queries.manifest(made.id).files] == ["moved/train.py"]
+    assert open_store(made.source_url).read_range("moved/train.py", 0, len(RIGHT)) == RIGHT
+
+
+def test_no_file_is_taken_from_what_another_team_sent(cast: Cast) -> None:
+    alice, carol = actor_of(cast.owner), actor_of(cast.outsider)
+    theirs = services.complete_upload(alice, begun(alice, "vision"))
+    upload = services.start_upload(carol, "nlp", "code", "next")
+    with pytest.raises(TrainmasterError) as refused:
+        services.take_file(carol, upload.id, "train.py", theirs.id, sha256(RIGHT).hexdigest())
+    assert refused.value.code == "not_found"
+    assert not Upload.objects.get(id=upload.id).files
+
+
+def test_a_damaged_file_is_not_taken_and_must_be_sent(cast: Cast, store: Path) -> None:
+    alice = actor_of(cast.owner)
+    earlier = services.complete_upload(alice, begun(alice, "vision"))
+    next(store.rglob("train.py")).write_bytes(b"print('hellO')")
+    upload = services.start_upload(alice, "vision", "code", "next")
+    with pytest.raises(TrainmasterError, match=r"train\.py") as refused:
+        services.take_file(alice, upload.id, "train.py", earlier.id, sha256(RIGHT).hexdigest())
+    assert refused.value.code == "verification_failed"
+    with pytest.raises(TrainmasterError, match="still waits for"):
+        services.complete_upload(alice, upload.id)
+    services.receive_file(alice, upload.id, "train.py", io.BytesIO(RIGHT))
+    assert services.complete_upload(alice, upload.id).id == earlier.id
+
+
+def test_a_person_goes_on_with_their_own_newest_upload_that_is_not_complete(cast: Cast, api: Api) -> None:
+    alice, bob = actor_of(cast.owner), actor_of(cast.member)
+    wanted = {"team": "vision", "kind": "code", "name": "bytes", "resume": True}
+    begun(bob, "vision")
+    services.complete_upload(alice, begun(alice, "vision", b"print('other')"))
+    hers = begun(alice, "vision")
+    answer = api(cast.owner).post("/api/v1/uploads", wanted, format="json").json()
+    part = {"sha256": sha256(RIGHT).hexdigest(), "size": len(RIGHT)}
+    assert answer == {"id": hers, "files": {"train.py": part}}
+    assert (
+        api(cast.owner).post("/api/v1/uploads", {**wanted, "resume": False}, format="json").json()["id"]
+        != hers
+    )

@@ -103,7 +103,7 @@ def _lines(family: queries.Family, tree: Tree) -> tuple[Line, ...]:
             drawing.KIND_WORDS[item.kind], one := family.described[item], tree.depths[item], drawing.url_of(one),
             drawing.lineage_url(item),
         )
-        for item in tree.items[:ROWS_SHOWN]
+        for item in family.listed(tree)[:ROWS_SHOWN]
     )  # fmt: skip
 
 

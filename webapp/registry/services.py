@@ -28,6 +28,7 @@ from webapp.experiments import services as experiments
 from webapp.nodes import queries as clusters
 from webapp.recalls import queries as recalls
 from webapp.registry import hints, queries
+from webapp.registry.cards import model_card, plain
 from webapp.registry.catalogue import (
     create_model,
     delete_alias,
@@ -36,7 +37,9 @@ from webapp.registry.catalogue import (
     delete_version,
     demote,
     describe,
+    fill_card,
     rename_model,
+    restore,
     set_alias,
     set_stage,
     set_tags,
@@ -61,14 +64,18 @@ __all__ = [
     "delete_version",
     "demote",
     "describe",
+    "fill_card",
     "keep_measured",
     "keep_validation",
+    "model_card",
+    "plain",
     "read_source",
     "refusals",
     "register",
     "register_logged",
     "rename_model",
     "require_proven",
+    "restore",
     "set_alias",
     "set_stage",
     "set_tags",
@@ -149,6 +156,8 @@ def _next_version(actor: Actor, model: Model, source: str) -> ModelVersion:
         model=model,
         version=newest.version + 1 if newest else 1,
         source=source,
+        licence=newest.licence if newest else "",
+        card=newest.card if newest else "",
         created_ms=now,
         changed_ms=now,
         created_by_id=accounts.user_key(actor.username),

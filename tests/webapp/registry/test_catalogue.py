@@ -81,6 +81,19 @@ def test_a_promotion_archives_what_was_in_the_stage(alice: Actor, model: Model) 
     assert list(stages) == ["archived", "production"]
 
 
+def test_only_a_recall_moves_a_version_to_recalled(alice: Actor, model: Model) -> None:
+    version = version_of(alice, model)
+    assert version.stage == "candidate"
+    for stage in ("validated", "archived", "candidate"):
+        assert services.set_stage(alice, version, stage).stage == stage
+    for stage in ("recalled", "none"):
+        assert refusal(services.set_stage, alice, version, stage) == "request_invalid"
+    services.demote([version.id], "its data was wrong")
+    assert refusal(services.set_stage, alice, version, "archived") == "illegal_transition"
+    services.restore([version.id], "the recall was lifted")
+    assert ModelVersion.objects.get().stage == "candidate"
+
+
 def test_a_version_of_a_runs_files_can_be_deployed_and_one_from_elsewhere_cannot(
     alice: Actor, model: Model
 ) -> None:

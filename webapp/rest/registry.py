@@ -35,6 +35,10 @@ class NewVersion(serializers.Serializer[Any]):
         allow_blank=True,
         help_text="Folder of files in a store, s3://… or file://…; they stay there.",
     )
+    artifact = serializers.CharField(
+        max_length=1000, required=False, default="", allow_blank=True,
+        help_text="RUN/FOLDER: a folder or file that a run of the team logged, such as job-…/exported.",
+    )  # fmt: skip
 
 
 class TensorIn(serializers.Serializer[Any]):
@@ -103,7 +107,7 @@ class Models(APIView):
 class Versions(APIView):
     @extend_schema(request=NewVersion, responses={201: VersionOut})
     def post(self, request: Request, name: str) -> Response:
-        """Register the next version of a model, from exactly one of checkpoint, manifest and source_url."""
+        """Register the next version of a model, from exactly one of checkpoint, manifest, source_url and artifact."""
         body = NewVersion(data=request.data)
         body.is_valid(raise_exception=True)
         data = dict(body.validated_data)

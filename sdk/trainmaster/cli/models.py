@@ -233,12 +233,19 @@ def _full(client: Client, reference: str) -> tuple[str, str, int]:
     "--folder", type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder of files here, such as what `export-model` wrote; they are sent.",
 )  # fmt: skip
+@click.option(
+    "--artifact", default="", metavar="RUN/FOLDER",
+    help="Folder or file that a run logged, such as job-…/exported; the version knows what it comes from.",
+)  # fmt: skip
 @click.option("--team", default="", help="Team that owns it; not needed if you are in one team only.")
 @output.options
-def register(name: str, checkpoint: str, url: str, folder: Path | None, team: str, as_json: bool) -> None:
-    """Register the next version of the model NAME, from a checkpoint, from files in a store, or from a folder."""
-    if sum(map(bool, (checkpoint, url, folder))) != 1:
-        raise click.UsageError("Give one of --checkpoint, --url and --folder.")
+def register(
+    name: str, checkpoint: str, url: str, folder: Path | None, artifact: str, team: str, as_json: bool
+) -> None:
+    """Register the next version of the model NAME, from a checkpoint, an artifact of a run, files in a store, or a
+    folder."""
+    if sum(map(bool, (checkpoint, url, folder, artifact))) != 1:
+        raise click.UsageError("Give one of --checkpoint, --artifact, --url and --folder.")
     with connect() as client:
         owner = client.only_team(team)
         manifest = ""
@@ -248,7 +255,7 @@ def register(name: str, checkpoint: str, url: str, folder: Path | None, team: st
                 raise click.UsageError(f"The folder {folder} has no files.")
             manifest = upload(client, "model", owner, name, files, f" of the model {name}")
         version = client.register_version(
-            name, team=owner, checkpoint=checkpoint, source_url=url, manifest=manifest
+            name, team=owner, checkpoint=checkpoint, source_url=url, manifest=manifest, artifact=artifact
         )
     if as_json:
         output.dump(version)

@@ -11,6 +11,7 @@ from tests.webapp.conftest import Cast
 from webapp.accounts.models import User
 from webapp.accounts.permissions import Actor
 from webapp.experiments import services as experiments
+from webapp.experiments.models import RunArtifact
 from webapp.registry import facts, queries, services
 from webapp.registry.models import Model, ModelVersion
 
@@ -111,6 +112,12 @@ def test_an_artifact_of_a_run_is_registered_with_its_lineage(cast: Cast, actor: 
     version = services.register(alice, "vision", "wine", artifact=f"{run.id}/exported")
     assert (version.state, version.run_id, version.source) == ("ready", run.id, f"{run.id}/exported")
     assert facts.formats(version) == ["torch_export"]
+    job = experiments.create_run(alice, run.experiment)
+    RunArtifact.objects.create(
+        run=job, name="exported", manifest=version.manifest, created_ms=1
+    )  # as agents report
+    again = services.register(alice, "vision", "wine", artifact=f"{job.id}/exported")
+    assert (again.version, again.run_id, again.manifest_id) == (2, job.id, version.manifest_id)
     admin = actor(cast.admin)
     for team, artifact in (
         ("vision", f"{run.id}/other"),

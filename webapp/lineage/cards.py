@@ -54,8 +54,9 @@ def _job(job_id: Any) -> Iterator[str]:
     if job is None:
         return
     yield f"- command `{shlex.join(job.spec['command']).replace('`', chr(39))}`"
-    if source := job.spec.get("git"):
-        yield f"- code of {plain(source.get('url', ''))} at {plain(source.get('ref', ''))}"
+    source = job.spec.get("git") or {}
+    if source.get("url"):
+        yield f"- code of {plain(source['url'])} at {plain(source.get('ref', ''))}"
 
 
 def _day(at_ms: int) -> str:

@@ -122,6 +122,7 @@ def test_a_card_is_made_of_lineage_evaluations_and_what_people_add(
         "| held-out | f1 | language = de\\|at | 1 |", "- command `",
     ):  # fmt: skip
         assert words in card
+    assert "code of" not in card  # the job is not from git
     lineage.recall(alice, lineage.queries.item_of("model", version.id), "it repeats its data")
     assert "it repeats its data" in api(cast.viewer).get(f"{address(version)}/card").json()["markdown"]
 

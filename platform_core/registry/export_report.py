@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from platform_core.errors import TrainmasterError
+from platform_core.registry import signatures
 from platform_core.registry.exports import Difference, Dtype, Export, Format, Target, Tolerance
+from platform_core.registry.signatures import EMPTY, Signature
 
 FILE = "export.json"  # beside the exports that it describes
 SAMPLES = "export-samples.npz"  # beside them: rows, and what the original answers
@@ -32,6 +34,7 @@ class Report:
     samples: int
     device: str
     tolerance: Tolerance
+    signature: Signature = EMPTY
 
 
 def target(name: str, fields: Any) -> Target:
@@ -91,7 +94,16 @@ def read(document: Any) -> Report:
         _whole(report, "samples", 1 << 40),
         _text(report, "device"),
         Tolerance(float(_number(tolerance, "absolute")), float(_number(tolerance, "relative"))),
+        _signature(report),
     )
+
+
+def _signature(report: Mapping[str, Any]) -> Signature:
+    """Of one input and one output; a report of before they were written has none."""
+    sides = {side: report.get(side) for side in ("input", "output")}
+    if not all(sides.values()):
+        return EMPTY
+    return signatures.read({f"{side}s": [tensor] for side, tensor in sides.items()})
 
 
 def as_mapping(report: Report, **more: Any) -> dict[str, Any]:
@@ -99,9 +111,15 @@ def as_mapping(report: Report, **more: Any) -> dict[str, Any]:
     return {
         "samples": report.samples, "device": report.device,
         "tolerance": {"absolute": report.tolerance.absolute, "relative": report.tolerance.relative},
+        **_sides(report.signature),
         **more,
         "exports": [_written(export, report.digests.get(export.file, "")) for export in report.exports],
     }  # fmt: skip
+
+
+def _sides(signature: Signature) -> dict[str, Any]:
+    written = signatures.as_mapping(signature)
+    return {side: written[f"{side}s"][0] for side in ("input", "output") if written.get(f"{side}s")}
 
 
 def _written(export: Export, digest: str) -> dict[str, Any]:

@@ -222,6 +222,15 @@ class ModelVersion(Answer):
     bytes: int | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
     created_ms: int | None = None
+    stage: str = ""
+    aliases: Sequence[str] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
+    description: str = ""
+    licence: str = ""
+    formats: Sequence[str] = ()
+    signature: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # inputs and outputs, each with dtype and shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,10 +200,13 @@ class Client(Connection):
         return [ModelVersion.of(body) for body in results(self.call("GET", "models"))]
 
     def register_version(
-        self, name: str, *, team: str, checkpoint: str = "", source_url: str = "", manifest: str = ""
-    ) -> ModelVersion:
-        """From exactly one of checkpoint, source_url and manifest."""
-        given = {"checkpoint": checkpoint, "source_url": source_url, "manifest": manifest}
+        self, name: str, *, team: str, checkpoint: str = "", source_url: str = "", manifest: str = "",
+        artifact: str = "",
+    ) -> ModelVersion:  # fmt: skip
+        """From exactly one of checkpoint, source_url, manifest and artifact, RUN/FOLDER."""
+        given = {
+            "checkpoint": checkpoint, "source_url": source_url, "manifest": manifest, "artifact": artifact,
+        }  # fmt: skip
         body = {"team": team} | {field: value for field, value in given.items() if value}
         return ModelVersion.of(self.call("POST", f"models/{segment(name)}/versions", json=body))
 

@@ -12,6 +12,7 @@ from platform_core.errors import CATALOGUE
 from platform_core.experiments.states import RunState
 from platform_core.jobs.ends import EndReason
 from platform_core.jobs.states import JobState
+from platform_core.registry.stages import Stage
 from platform_core.retraining.cycle import CycleState
 from platform_core.service_levels.objectives import BY_CODE
 from platform_core.serving.states import EndpointState, ReplicaState
@@ -42,6 +43,7 @@ def source(name: str) -> Source:
         ("endpoints", EndpointState),
         ("cycles", CycleState),
         ("replicas", ReplicaState),
+        ("model-versions", Stage),
     ],
 )
 def test_every_state_has_its_heading(page: str, enum: type[StrEnum]) -> None:

@@ -217,7 +217,7 @@ def test_a_version_is_evaluated_approved_and_moved_through_its_gate(
     one = "models/vision/bytelm/versions/3"
     measured = {"mean": 0.95, "low": 0.9, "high": 0.99, "samples": 40}
     standing = {
-        "model": "vision/bytelm", "version": 3, "stage": "none", "approvals": [{"user": "lena", "role": "lead"}],
+        "model": "vision/bytelm", "version": 3, "stage": "candidate", "approvals": [{"user": "lena", "role": "lead"}],
         "evaluations": [{"suite": "held-out", "measured_by": "person", "metrics": {"accuracy": measured}}],
         "refused": {"staging": [], "production": ["it has 0 of 1 approvals"]},
     }  # fmt: skip

@@ -12,6 +12,8 @@ def model_rows() -> Iterator[Row]:
     model, one = "models/<slug:team>/<str:name>/", "models/vision/{model}/"
     yield Row("get", model, OF_TEAM, one)
     yield Row("post", model + "gate/", LEADS, one + "gate/", {"policy": '{{"approvals": 1}}'})
+    yield Row("get", model + "<int:number>/", OF_TEAM, one + "1/")
+    yield Row("post", model + "<int:number>/describe/", MEMBERS, one + "1/describe/", {"licence": "MIT"})
     yield Row("post", model + "<int:number>/approve/", MEMBERS, one + "1/approve/")
     yield Row("post", model + "<int:number>/stage/", MEMBERS, one + "1/stage/", {"stage": "staging"})
     yield Row("post", model + "<int:number>/evaluate/", MEMBERS, one + "1/evaluate/", {"suite": "{suite}"})
@@ -38,6 +40,14 @@ def api_model_rows() -> Iterator[Row]:
     yield row("post", "models/<str:name>/versions", MEMBERS, "models/bytelm/versions", version)
     model, one = "models/<str:team>/<str:name>", "models/vision/{model}"
     number, first = f"{model}/versions/<int:number>", f"{one}/versions/1"
+    yield row("get", model, OF_TEAM, one)
+    yield row("patch", model, MEMBERS, one, {"description": "words"})
+    yield row("put", f"{model}/aliases/<str:alias>", MEMBERS, f"{one}/aliases/best", {"version": 1})
+    yield row("delete", f"{model}/aliases/<str:alias>", MEMBERS, f"{one}/aliases/best")
+    yield row("get", f"{model}/comparison", OF_TEAM, f"{one}/comparison?a=1&b=1")
+    yield row("get", number, OF_TEAM, first)
+    yield row("patch", number, MEMBERS, first, {"licence": "MIT"})
+    yield row("get", f"{number}/card", OF_TEAM, f"{first}/card")
     yield row("get", f"{model}/gate", OF_TEAM, f"{one}/gate")
     yield row("put", f"{model}/gate", LEADS, f"{one}/gate", {"approvals": 1})
     yield row("get", f"{number}/gate", OF_TEAM, f"{first}/gate")

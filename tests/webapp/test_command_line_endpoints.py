@@ -1,4 +1,4 @@
-"""`trainmaster endpoints` against the REST API as it is served: labels that come later."""
+"""`trainmaster endpoints` against the REST API as it is served: labels that come later, and code that is sent along."""
 
 import json
 from pathlib import Path
@@ -9,6 +9,7 @@ from tests.webapp.conftest import Cast, make_cast, make_teams
 from tests.webapp.test_command_line_roles import As, run_as
 from tests.webapp.world import build, endpoint_mapping
 from webapp.accounts.queries import actor_of
+from webapp.artifacts import queries as artifacts
 from webapp.base.identity import now_ms
 from webapp.serving import queries, services
 from webapp.serving.models import Endpoint
@@ -68,3 +69,16 @@ def test_who_may_not_label_is_told(run_as: As, cast: Cast, endpoint: Endpoint, t
     assert endpoint.name in run_as(cast.outsider, "endpoints", "label", name, file, code=1).output
     run_as(cast.viewer, "endpoints", "label", name, file, code=1)
     assert queries.online(endpoint, endpoint.stable_id).labelled == 0
+
+
+def test_the_code_of_an_entry_is_sent_along(
+    run_as: As, cast: Cast, endpoint: Endpoint, tmp_path: Path
+) -> None:
+    (tmp_path / "serve.py").write_text("class Model: ...")
+    model = endpoint.stable.model.name
+    run_as(
+        cast.member, "endpoints", "create", "coded", model, "--set", "runtime=python", "--set", "entry=serve:Model",
+        "--code", str(tmp_path),
+    )  # fmt: skip
+    sent = Endpoint.objects.get(name="coded").spec["code"]
+    assert [one["path"] for one in artifacts.file_list(sent)] == ["serve.py"]

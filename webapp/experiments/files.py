@@ -224,11 +224,16 @@ def delete(actor: Actor, owner: Owner, path: str) -> int:
 
 
 def as_model(owner: Owner, folder: str) -> Manifest | None:
-    """A manifest of the files in a folder, or of one file; None where nothing lies. Bytes stay where they are."""
+    """A manifest of the files in a folder, or of one file, or of an artifact of a job; None where nothing lies.
+
+    Bytes stay where they are.
+    """
     prefix = f"{folder}/" if folder else ""
     rows = list(_rows(owner).filter(Q(path=folder) | Q(path__startswith=prefix), size__isnull=False))
     if not rows:
-        return None
+        logged = RunArtifact.objects.filter(run=owner, name=folder) if isinstance(owner, Run) else None
+        found = logged.select_related("manifest").first() if logged is not None else None
+        return found.manifest if found is not None else None
     if any(row.path == folder for row in rows):
         prefix = folder.rpartition("/")[0]
         prefix = f"{prefix}/" if prefix else ""

@@ -86,7 +86,9 @@ def _checkpoints(ids: Ids) -> Iterator[Description]:
 
 def _models(ids: Ids) -> Iterator[Description]:
     for row in registry.origins(versions=ids):
-        state = "deleted" if row.deleted_ms is not None else row.stage if row.stage != "none" else row.state
+        state = (
+            "deleted" if row.deleted_ms is not None else row.stage if row.stage != "candidate" else row.state
+        )
         yield Description(
             Item(Kind.MODEL, row.id), str(row), row.model.team_id, row.created_by.username, row.created_ms, state,
             row.model.name,

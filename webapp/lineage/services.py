@@ -120,6 +120,8 @@ def lift(actor: Actor, recall_id: str) -> Recall:
             events.record(
                 "RecallLifted", f"recall:{found.id}", actor=actor.name, team=found.team_id, cause=found.label
             )
+            reached = [item.id for item in recall_queries.items_of(found) if item.kind is Kind.MODEL]
+            registry.restore(reached, f"the recall of {found.label} was lifted by {actor.name}")
         found.refresh_from_db()
     return found
 

@@ -8,7 +8,7 @@ from platform_core.errors import TrainmasterError
 from webapp.mlflow import filters, limits, model_search, paging
 from webapp.mlflow.endpoint import Call
 from webapp.mlflow.errors import MlflowError, exists, invalid, missing
-from webapp.mlflow.registry_shapes import STAGES, model_shape, stage_of, version_shape
+from webapp.mlflow.registry_shapes import SHOWN, model_shape, stage_of, version_shape
 from webapp.registry import queries, services
 from webapp.registry.models import Model
 
@@ -84,11 +84,12 @@ def search(call: Call) -> dict[str, Any]:
 
 def latest_versions(call: Call) -> dict[str, Any]:
     row = find(call, call["name"])
-    stages = [stage_of(stage) for stage in call["stages"]] or list(STAGES)
+    stages = [stage_of(stage) for stage in call["stages"]] or list(SHOWN)
     newest: dict[str, Any] = {}
     for version in reversed(queries.versions(row)):
-        newest[version.stage] = version
-    found = [version_shape(version, row) for version in newest.values() if version.stage in stages]
+        newest[SHOWN[version.stage]] = version
+    wanted = {SHOWN[stage] for stage in stages}
+    found = [version_shape(version, row) for stage, version in newest.items() if stage in wanted]
     return {"model_versions": found} if found else {}
 
 

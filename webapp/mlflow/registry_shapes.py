@@ -7,7 +7,12 @@ from webapp.mlflow.errors import invalid
 from webapp.registry import queries
 from webapp.registry.models import Model, ModelVersion
 
-STAGES = {"none": "None", "staging": "Staging", "production": "Production", "archived": "Archived"}
+STAGES = {"none": "candidate", "staging": "staging", "production": "production", "archived": "archived"}
+# Ours → MLflow's, which has no word for a version that passed its gate, or for one that was recalled.
+SHOWN = {
+    "candidate": "None", "validated": "None", "staging": "Staging", "production": "Production", "archived": "Archived",
+    "recalled": "Archived",
+}  # fmt: skip
 STATUS = {
     "registering": "PENDING_REGISTRATION",
     "ready": "READY",
@@ -18,16 +23,16 @@ STATUS = {
 
 def stage_of(text: str) -> str:
     if text.lower() not in STAGES:
-        known = ", ".join(STAGES.values())
+        known = ", ".join(map(str.capitalize, STAGES))
         raise invalid(f"Invalid Model Version stage: {text}. Value must be one of {known}.")
-    return text.lower()
+    return STAGES[text.lower()]
 
 
 def model_shape(row: Model) -> dict[str, Any]:
     versions = queries.versions(row)
     newest: dict[str, ModelVersion] = {}
     for version in reversed(versions):
-        newest[version.stage] = version
+        newest[SHOWN[version.stage]] = version
     aliases = [
         {"alias": alias.name, "version": str(version.version)}
         for version in versions
@@ -55,7 +60,7 @@ def version_shape(row: ModelVersion, model: Model, *, aliases: bool = True) -> d
         "version": str(row.version),
         "creation_timestamp": row.created_ms,
         "last_updated_timestamp": row.changed_ms,
-        "current_stage": STAGES[row.stage],
+        "current_stage": SHOWN[row.stage],
         "description": row.description,
         "source": source(row),
         "run_id": row.run_id or "",

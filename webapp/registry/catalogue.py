@@ -5,17 +5,23 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from platform_core.errors import TrainmasterError
+from platform_core.errors import IllegalTransition, TrainmasterError
 from platform_core.json_values import storable
+from platform_core.lineage.graph import Kind
+from platform_core.registry import signatures
+from platform_core.registry.stages import Stage, move
 from webapp.accounts.permissions import SYSTEM, Actor, require
 from webapp.base.identity import now_ms
+from webapp.recalls import queries as recalls
 from webapp.registry import gates
 from webapp.registry.models import STAGES, Model, ModelAlias, ModelVersion
 from webapp.registry.recording import record
 
+SET_BY_PEOPLE = tuple(stage for stage in STAGES if stage != Stage.RECALLED)
 MAX_NAME = 250
 MAX_KEY = 250
 MAX_TAG = 100_000
+MAX_LICENCE = 120
 MAX_TAGS = 500
 MAX_DESCRIPTION = 100_000
 
@@ -62,6 +68,21 @@ def describe(actor: Actor, row: Model | ModelVersion, description: str) -> None:
 
 
 @transaction.atomic
+def fill_card(actor: Actor, version: ModelVersion, **fields: Any) -> None:
+    """Changes what people say of a version, of `licence`, `card` and `signature`; an empty signature is that of its
+    exports. The next version begins with the licence and the card of the one before."""
+    checked = {
+        "licence": lambda text: _bounded(text, "licence", MAX_LICENCE),
+        "card": lambda text: _bounded(text, "card", MAX_DESCRIPTION),
+        "signature": lambda given: signatures.as_mapping(signatures.read(given)),
+    }
+    values = {name: checked[name](value) for name, value in fields.items()}
+    if values:
+        row = _write(_locked(actor, version), **values)
+        record("VersionCardChanged", row.model, actor, version=row.version, fields=sorted(values))
+
+
+@transaction.atomic
 def set_tags(actor: Actor, row: Model | ModelVersion, tags: Mapping[str, str]) -> None:
     """Adds tags; those of the same name are replaced."""
     row = _locked(actor, row)
@@ -86,14 +107,20 @@ def set_stage(
 ) -> ModelVersion:
     """`archive_others` moves the versions that were in this stage to "archived".
 
-    Raises gate_refused; `override` is the reason of an admin to pass the gate all the same.
+    Raises gate_refused, and illegal_transition for a recalled version; `override` is the reason of an admin to pass
+    the gate all the same. Only a recall moves a version to "recalled".
     """
-    if stage not in STAGES:
-        raise TrainmasterError(
-            "request_invalid", what="stage", why=f"{stage[:60]!r} is none of {', '.join(STAGES)}"
-        )
+    if stage not in SET_BY_PEOPLE:
+        why = f"{stage[:60]!r} is none of {', '.join(SET_BY_PEOPLE)}"
+        raise TrainmasterError("request_invalid", what="stage", why=why)
     model = _locked_model(actor, version.model, "model.register")
     row = _locked_version(version)
+    if row.stage == Stage.RECALLED:
+        why = recalls.why(Kind.MODEL, row.id) or "it was recalled"
+        raise IllegalTransition(
+            str(row), row.stage, f"a move to {stage}", f"{row} cannot enter {stage}: {why}"
+        )
+    move(str(row), Stage(row.stage), Stage(stage))
     gates.require_promotion(actor, row, stage, override)
     row = _write(row, stage=stage)
     if archive_others:
@@ -128,9 +155,9 @@ def delete_alias(actor: Actor, model: Model, name: str) -> None:
 
 @transaction.atomic
 def demote(version_ids: Collection[str], cause: str) -> list[str]:
-    """Takes versions out of staging and production, and from the aliases by which others find what they may use.
+    """Moves versions to the stage "recalled", and takes the aliases by which others find what they may use.
 
-    Returns a sentence for each change; the gate is not asked, for nothing is promoted.
+    Returns a sentence for each that was in staging or production, and for each alias.
     """
     told = []
     rows = ModelVersion.objects.select_for_update(of=("self",)).filter(
@@ -139,15 +166,28 @@ def demote(version_ids: Collection[str], cause: str) -> list[str]:
     for row in rows.select_related("model").order_by("id"):
         if row.stage in ("staging", "production"):
             told.append(f"{row} left {row.stage}")
-            _write(row, stage="archived")
-            record(
-                "VersionStageChanged", row.model, SYSTEM, version=row.version, stage="archived", reason=cause
-            )
+        if row.stage != Stage.RECALLED:
+            _move(row, Stage.RECALLED, cause)
         for alias in row.aliases.filter(name__in=gates.PROVEN_ALIASES).order_by("name"):
             told.append(f"{row} is not called {alias.name} any more")
             alias.delete()
             record("AliasDeleted", row.model, SYSTEM, alias=alias.name, reason=cause)
     return told
+
+
+@transaction.atomic
+def restore(version_ids: Collection[str], cause: str) -> None:
+    """Makes recalled versions candidates again where no other recall reaches them; their gate proves them anew."""
+    rows = ModelVersion.objects.select_for_update(of=("self",)).filter(
+        id__in=list(version_ids), stage=Stage.RECALLED, deleted_ms=None
+    )
+    for row in rows.exclude(id__in=recalls.marked(Kind.MODEL)).select_related("model").order_by("id"):
+        _move(row, Stage.CANDIDATE, cause)
+
+
+def _move(row: ModelVersion, stage: Stage, cause: str) -> None:
+    _write(row, stage=move(str(row), Stage(row.stage), stage).value)
+    record("VersionStageChanged", row.model, SYSTEM, version=row.version, stage=stage.value, reason=cause)
 
 
 @transaction.atomic

@@ -22,6 +22,7 @@ from webapp.events import services as events
 from webapp.jobs import queries as jobs
 from webapp.registry import files, hints, measuring, queries
 from webapp.registry.models import ExportMeasurement, Model, ModelVersion, ServingTarget
+from webapp.registry.signals import exports_known
 
 MOST_TARGETS = 50  # of a team
 SHOWN_USES = 5  # named in a sentence
@@ -118,6 +119,7 @@ def read_report(version_id: str) -> None:
     events.record("ExportsRead", f"export:{version_id}", actor="system", team=team, cause=f"{name} v{version.version}",
                   data={"problem": kept["problem"]}, notify=(f"models:{team}",))  # fmt: skip
     measuring.ask_for_all(version, map(target_of, targets([team])))
+    exports_known.send(ModelVersion, version=version)
 
 
 def measure(actor: Actor, version: ModelVersion, name: str) -> ExportMeasurement:

@@ -15,7 +15,7 @@ from platform_core.registry.gates import Measurer, Policy, Refused, admit
 from platform_core.registry.stages import Stage, needs_gate
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
-from webapp.accounts.permissions import Actor
+from webapp.accounts.permissions import SYSTEM, Actor
 from webapp.base.identity import now_ms
 from webapp.recalls import queries as recalls
 from webapp.registry import evidence
@@ -23,9 +23,6 @@ from webapp.registry.models import Approval, Evaluation, Model, ModelVersion
 from webapp.registry.recording import record
 
 MOST_VALUES = 100_000  # of one evaluation; the bootstrap of more would hold up the request
-STAGES = {
-    "none": Stage.CANDIDATE, "staging": Stage.STAGING, "production": Stage.PRODUCTION, "archived": Stage.ARCHIVED,
-}  # fmt: skip
 PROVEN_ALIASES = frozenset({"champion", "production"})  # by which others find what they may use
 
 
@@ -112,12 +109,27 @@ def _keep(
         "VersionEvaluated", version.model, actor,
         version=version.version, suite=suite, measured_by=measured_by, digest=row.digest,
     )  # fmt: skip
+    validate(version)
     return row
 
 
 def keep_validation(version: ModelVersion, validation: Mapping[str, Any]) -> None:
     """What a job of the platform found in the weights: `problem`, "" where they passed, and its numbers."""
-    ModelVersion.objects.filter(pk=version.pk).update(validation={**validation, "at_ms": now_ms()})
+    version.validation = {**validation, "at_ms": now_ms()}
+    ModelVersion.objects.filter(pk=version.pk).update(validation=version.validation)
+    validate(version)
+
+
+def validate(version: ModelVersion) -> None:
+    """Makes a candidate "validated" when what is known of it now passes the gate of its model, if that has one."""
+    if not version.model.gate or version.stage != Stage.CANDIDATE or refusals(version, Stage.VALIDATED):
+        return
+    rows = ModelVersion.objects.filter(pk=version.pk, stage=Stage.CANDIDATE, deleted_ms=None)
+    if rows.update(stage=Stage.VALIDATED, changed_ms=now_ms()):
+        record(
+            "VersionStageChanged", version.model, SYSTEM, version=version.version, stage="validated",
+            reason="it passes the gate of its model",
+        )  # fmt: skip
 
 
 @transaction.atomic
@@ -177,8 +189,8 @@ def require_promotion(actor: Actor, version: ModelVersion, stage: str, override:
 
     `override` is the reason of an admin who lets the version through all the same; it is recorded.
     """
-    target = STAGES[stage]
-    if not needs_gate(STAGES[version.stage], target):
+    target = Stage(stage)
+    if not needs_gate(Stage(version.stage), target):
         return
     reasons = refusals(version, target)
     if not reasons:
@@ -197,7 +209,7 @@ def require_proven(version: ModelVersion, what: str) -> None:
     """That the version is in a stage behind the gate, or would pass it now. Raises gate_refused."""
     if why := recalls.why(Kind.MODEL, version.id):
         raise _refused(version, what, [why])
-    if STAGES[version.stage] in {Stage.STAGING, Stage.PRODUCTION}:
+    if version.stage in {Stage.STAGING, Stage.PRODUCTION}:
         return
     if reasons := refusals(version, Stage.VALIDATED):
         raise _refused(version, what, reasons)

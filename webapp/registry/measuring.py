@@ -30,6 +30,7 @@ from webapp.experiments import services as experiments
 from webapp.jobs import queries as jobs
 from webapp.jobs import services as job_services
 from webapp.registry.models import ExportMeasurement, ModelVersion
+from webapp.registry.signals import exports_known
 
 log = logging.getLogger(__name__)
 
@@ -200,3 +201,4 @@ def _settle(
             cause=f"{row.version} on {row.gpu_type} for {row.target}: {state}",
             data={"job": row.job_id, "reason": reason[:2000]}, notify=(f"models:{team}",),
         )  # fmt: skip
+        exports_known.send(ModelVersion, version=row.version)

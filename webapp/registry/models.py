@@ -2,9 +2,10 @@ from django.db import models
 from django.db.models import Q
 
 from platform_core.evaluations.states import SETTLED, EvaluationState
+from platform_core.registry.stages import Stage
 
 STATES = ("registering", "ready", "failed", "external")
-STAGES = ("none", "staging", "production", "archived")
+STAGES = tuple(stage.value for stage in Stage)
 
 
 class Model(models.Model):
@@ -43,7 +44,9 @@ class ModelVersion(models.Model):
         default="registering",
         help_text="external: registered by MLflow from a place that the platform does not read",
     )
-    stage = models.CharField(max_length=12, choices=[(stage, stage) for stage in STAGES], default="none")
+    stage = models.CharField(
+        max_length=12, choices=[(stage, stage) for stage in STAGES], default=Stage.CANDIDATE.value
+    )
     error = models.TextField(blank=True)
     manifest = models.ForeignKey("artifacts.Manifest", models.PROTECT, null=True)
     source = models.TextField(help_text="checkpoint id or URL")
@@ -67,6 +70,16 @@ class ModelVersion(models.Model):
     exports = models.JSONField(
         default=dict,
         help_text="report of its `export.json`, problem and time of the reading; empty: it has none",
+    )
+    licence = models.CharField(
+        max_length=120, default="", help_text="under which it may be used, such as MIT"
+    )
+    card = models.TextField(
+        default="", help_text="Markdown that people add to its card: intended use, limits, ethics"
+    )
+    signature = models.JSONField(
+        default=dict,
+        help_text="as people gave it; empty: that of its exports (platform_core.registry.signatures)",
     )
     created_ms = models.BigIntegerField()
     created_by = models.ForeignKey("accounts.User", models.PROTECT)

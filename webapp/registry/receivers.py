@@ -6,7 +6,7 @@ from platform_core.jobs.kind import JobKind
 from platform_core.jobs.spec import JobSpec, Problem, SpecError
 from platform_core.lineage.graph import Kind
 from webapp.recalls import queries as recalls
-from webapp.registry import exports, queries
+from webapp.registry import exports, gates, queries
 
 if TYPE_CHECKING:
     from webapp.registry.models import ModelVersion
@@ -29,6 +29,10 @@ def check_serving_target(sender: Any, spec: JobSpec, **kwargs: Any) -> None:
         known = ", ".join(row.name for row in exports.targets([spec.team])) or "none"
         sentence = f"Team {spec.team} has no serving target {name}; it has {known}."
         raise SpecError((Problem("serving_target", sentence),))
+
+
+def validate(sender: Any, version: "ModelVersion", **kwargs: Any) -> None:
+    gates.validate(version)
 
 
 def read_exports(sender: Any, version: "ModelVersion", **kwargs: Any) -> None:

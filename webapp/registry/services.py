@@ -28,6 +28,7 @@ from webapp.experiments import services as experiments
 from webapp.nodes import queries as clusters
 from webapp.recalls import queries as recalls
 from webapp.registry import hints, queries
+from webapp.registry.cards import model_card, plain
 from webapp.registry.catalogue import (
     create_model,
     delete_alias,
@@ -36,7 +37,9 @@ from webapp.registry.catalogue import (
     delete_version,
     demote,
     describe,
+    fill_card,
     rename_model,
+    restore,
     set_alias,
     set_stage,
     set_tags,
@@ -61,14 +64,18 @@ __all__ = [
     "delete_version",
     "demote",
     "describe",
+    "fill_card",
     "keep_measured",
     "keep_validation",
+    "model_card",
+    "plain",
     "read_source",
     "refusals",
     "register",
     "register_logged",
     "rename_model",
     "require_proven",
+    "restore",
     "set_alias",
     "set_stage",
     "set_tags",
@@ -79,9 +86,11 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,119}")
 
 
 def register(
-    actor: Actor, team: str, name: str, *, checkpoint: str = "", manifest: str = "", source_url: str = ""
-) -> ModelVersion:
-    """The next version of a model, from exactly one of a checkpoint, an uploaded manifest or a source URL.
+    actor: Actor, team: str, name: str, *, checkpoint: str = "", manifest: str = "", source_url: str = "",
+    artifact: str = "",
+) -> ModelVersion:  # fmt: skip
+    """The next version of a model, from exactly one of a checkpoint, an uploaded manifest, a source URL, or an
+    artifact: RUN/FOLDER, a folder or file that a run of the team logged.
 
     A source URL is read and hashed in the background: the version is `registering` until then.
     """
@@ -89,21 +98,22 @@ def register(
     if not NAME.fullmatch(name) and queries.model(team, name) is None:
         why = f"{name!r} must be small letters, digits, '.', '_' or '-', at most 120"
         raise TrainmasterError("request_invalid", what="name", why=why)
-    if sum(map(bool, (checkpoint, manifest, source_url))) != 1:
-        raise TrainmasterError(
-            "request_invalid", what="the source", why="give one of checkpoint, manifest and source_url"
-        )
+    if sum(map(bool, (checkpoint, manifest, source_url, artifact))) != 1:
+        why = "give one of checkpoint, manifest, source_url and artifact"
+        raise TrainmasterError("request_invalid", what="the source", why=why)
     if source_url:
         source_url = check_source(source_url)
     with transaction.atomic():
         now = now_ms()
         defaults = {"created_ms": now, "changed_ms": now}
         model, _ = Model.objects.get_or_create(team_id=team, name=name, deleted_ms=None, defaults=defaults)
-        version = _next_version(actor, model, checkpoint or manifest or source_url)
+        version = _next_version(actor, model, checkpoint or manifest or source_url or artifact)
         if checkpoint:
             _from_checkpoint(version, team, checkpoint)
         elif manifest:
             _from_manifest(version, team, manifest)
+        elif artifact:
+            _from_artifact(version, team, artifact)
         _save(actor, version)
         if source_url:
             hints.read_source(version.id)
@@ -149,6 +159,8 @@ def _next_version(actor: Actor, model: Model, source: str) -> ModelVersion:
         model=model,
         version=newest.version + 1 if newest else 1,
         source=source,
+        licence=newest.licence if newest else "",
+        card=newest.card if newest else "",
         created_ms=now,
         changed_ms=now,
         created_by_id=accounts.user_key(actor.username),
@@ -205,6 +217,19 @@ def _from_manifest(version: ModelVersion, team: str, manifest_id: str) -> None:
         raise TrainmasterError("not_found", what=f"model manifest {manifest_id} in team {team}")
     version.manifest_id = manifest_id
     version.state = "ready"
+
+
+def _from_artifact(version: ModelVersion, team: str, artifact: str) -> None:
+    """The version keeps these bytes: what the run logs there later is another artifact."""
+    run_id, _, folder = artifact.partition("/")
+    run = runs.run(run_id)
+    found = run is not None and run.experiment.team_id == team
+    version.manifest = (
+        experiments.model_of_files(run, folder.strip("/")) if run is not None and found else None
+    )
+    if run is None or version.manifest is None:
+        raise TrainmasterError("not_found", what=f"artifact {artifact} of a run of team {team}")
+    version.run, version.job_id, version.state = run, run.job_id, "ready"
 
 
 def read_source(version_id: str) -> None:

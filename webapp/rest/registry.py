@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from platform_core.errors import TrainmasterError
+from platform_core.registry import signatures
 from webapp.accounts.queries import actor_of
-from webapp.registry import queries, services
+from webapp.registry import facts, queries, services
 from webapp.registry.models import ModelVersion
 from webapp.rest.openapi import listed
 
@@ -34,12 +35,34 @@ class NewVersion(serializers.Serializer[Any]):
         allow_blank=True,
         help_text="Folder of files in a store, s3://… or file://…; they stay there.",
     )
+    artifact = serializers.CharField(
+        max_length=1000, required=False, default="", allow_blank=True,
+        help_text="RUN/FOLDER: a folder or file that a run of the team logged, such as job-…/exported.",
+    )  # fmt: skip
+
+
+class TensorIn(serializers.Serializer[Any]):
+    name = serializers.CharField(required=False, allow_blank=True, default="")
+    dtype = serializers.CharField(help_text="Such as float32.")
+    shape = serializers.ListField(
+        child=serializers.IntegerField(allow_null=True, min_value=0),
+        help_text="null: as many as the caller sends.",
+    )
+
+
+class SignatureIn(serializers.Serializer[Any]):
+    inputs = TensorIn(many=True, required=False)
+    outputs = TensorIn(many=True, required=False)
 
 
 class VersionOut(serializers.ModelSerializer[ModelVersion]):
     model = serializers.CharField(source="model.__str__", read_only=True)
     bytes = serializers.IntegerField(source="manifest.total_bytes", default=None)
     aliases = serializers.SlugRelatedField[Any](slug_field="name", many=True, read_only=True)
+    formats = serializers.SerializerMethodField(help_text="By the names of its files.")
+    signature = serializers.SerializerMethodField(
+        help_text="As people gave it, else that of its exports; an empty object where neither is known."
+    )
 
     class Meta:
         model = ModelVersion
@@ -56,9 +79,20 @@ class VersionOut(serializers.ModelSerializer[ModelVersion]):
             "source",
             "manifest",
             "bytes",
+            "formats",
+            "signature",
+            "licence",
             "metrics",
             "created_ms",
         )
+
+    @extend_schema_field(serializers.ListField(child=serializers.CharField()))
+    def get_formats(self, row: ModelVersion) -> list[str]:
+        return facts.formats(row)
+
+    @extend_schema_field(SignatureIn)
+    def get_signature(self, row: ModelVersion) -> dict[str, Any]:
+        return signatures.as_mapping(facts.signature(row))
 
 
 class Models(APIView):
@@ -73,7 +107,7 @@ class Models(APIView):
 class Versions(APIView):
     @extend_schema(request=NewVersion, responses={201: VersionOut})
     def post(self, request: Request, name: str) -> Response:
-        """Register the next version of a model, from exactly one of checkpoint, manifest and source_url."""
+        """Register the next version of a model, from exactly one of checkpoint, manifest, source_url and artifact."""
         body = NewVersion(data=request.data)
         body.is_valid(raise_exception=True)
         data = dict(body.validated_data)

@@ -19,6 +19,7 @@ from webapp.rest import (
     jobs,
     labels,
     lineage,
+    model_catalogue,
     model_gates,
     nodes,
     planner,
@@ -282,6 +283,27 @@ urlpatterns = [
         "models/<str:team>/<str:name>/versions/<int:number>/evaluation-runs",
         evaluations.EvaluationRuns.as_view(),
         name="api-evaluation-runs",
+    ),
+    path("models/<str:team>/<str:name>", model_catalogue.OneModel.as_view(), name="api-model"),
+    path(
+        "models/<str:team>/<str:name>/aliases/<str:alias>",
+        model_catalogue.Alias.as_view(),
+        name="api-model-alias",
+    ),
+    path(
+        "models/<str:team>/<str:name>/comparison",
+        model_catalogue.Comparison.as_view(),
+        name="api-model-comparison",
+    ),
+    path(
+        "models/<str:team>/<str:name>/versions/<int:number>",
+        model_catalogue.OneVersion.as_view(),
+        name="api-numbered-version",
+    ),
+    path(
+        "models/<str:team>/<str:name>/versions/<int:number>/card",
+        model_catalogue.Card.as_view(),
+        name="api-model-card",
     ),
     path("models/<str:team>/<str:name>/gate", model_gates.ModelGate.as_view(), name="api-model-gate"),
     path(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, TextIO
 
 import click
@@ -10,6 +11,7 @@ import click
 from platform_core.units import plural
 from trainmaster.cli import job_file, output
 from trainmaster.cli.session import connect
+from trainmaster.cli.submit import send
 from trainmaster.client import Client
 from trainmaster.endpoints import Endpoint, Endpoints, Replica
 
@@ -99,10 +101,14 @@ def show(endpoint: str, as_json: bool) -> None:
     metavar="KEY=VALUE",
     help="Any other field, such as max_batch=8; repeatable.",
 )
+@click.option(
+    "--code", type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder with the code of `entry`; it is sent along.",
+)  # fmt: skip
 @output.options
 def create(
     name: str, model: str, team: str, version: int, gpu_type: str, gpus: int, minimum: int,
-    maximum: int | None, target_latency_ms: int, settings: tuple[str, ...], as_json: bool,
+    maximum: int | None, target_latency_ms: int, settings: tuple[str, ...], code: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Serve MODEL under NAME; the replicas start as soon as there are slots."""
     with connect() as client:
@@ -111,7 +117,10 @@ def create(
             "gpus": gpus, "min_replicas": minimum, "max_replicas": maximum or max(1, minimum),
             "target_latency_ms": target_latency_ms,
         }  # fmt: skip
-        row = Endpoints(client).create(job_file.change(spec, settings))
+        spec = job_file.change(spec, settings)
+        if code is not None:
+            spec["code"] = send(client, code, spec)
+        row = Endpoints(client).create(spec)
     _print(row, as_json)
     if not as_json:
         click.echo(row.address)

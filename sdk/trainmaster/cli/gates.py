@@ -103,7 +103,7 @@ def approve(version: str, withdraw: bool, as_json: bool) -> None:
 
 @gate.command("stage", help=f"Move a version to a stage, through the gate.\n\n    {VERSION_HELP}")
 @click.argument("version")
-@click.argument("stage", type=click.Choice(["none", "staging", "production", "archived"]))
+@click.argument("stage", type=click.Choice(["candidate", "validated", "staging", "production", "archived"]))
 @click.option("--archive-others", is_flag=True, help="Archive the versions that are in the stage now.")
 @click.option("--override", default="", help="The reason of a platform admin to pass the gate all the same.")
 def stage(version: str, stage: str, archive_others: bool, override: str) -> None:
@@ -131,14 +131,15 @@ def _print(standing: Any, as_json: bool) -> None:
         return
     click.echo(f"{standing['model']} version {standing['version']}, stage {standing['stage']}")
     output.table(
-        ("SUITE", "METRIC", "MEAN", "95 % INTERVAL", "SAMPLES", "MEASURED BY"),
+        ("SUITE", "METRIC", "SLICE", "MEAN", "95 % INTERVAL", "SAMPLES", "MEASURED BY"),
         [
             (
-                row["suite"], name, _number(one["mean"]), f"{_number(one['low'])} to {_number(one['high'])}",
-                one["samples"], row["measured_by"],
+                row["suite"], name, place, _number(one["mean"]),
+                f"{_number(one['low'])} to {_number(one['high'])}", one["samples"], row["measured_by"],
             )
             for row in standing["evaluations"]
-            for name, one in row["metrics"].items()
+            for place, metrics in (("all", row["metrics"]), *sorted(row.get("slices", {}).items()))
+            for name, one in metrics.items()
         ],
         empty="No evaluation yet.",
     )  # fmt: skip

@@ -127,3 +127,14 @@ def test_what_cannot_be_loaded_is_refused_with_a_remedy(
 ) -> None:
     with pytest.raises(LoadError, match=sentence):
         load(tmp_path, RuntimeName(runtime), entry)
+
+
+@pytest.mark.parametrize("make", [models.exported, models.onnx])
+def test_a_row_of_another_shape_is_refused_before_it_reaches_the_model(
+    make: Callable[[Path], str], tmp_path: Path
+) -> None:
+    make(tmp_path)
+    loaded = load(tmp_path, RuntimeName.AUTO, "")
+    for row in ([1.0, 2.0], [[1.0, 2.0, 3.0]], 1.0):
+        with pytest.raises(ValueError, match=r"this model takes \[3\]"):
+            loaded.prepare(row)

@@ -157,6 +157,7 @@ def test_nothing_new_is_made_from_what_is_recalled_until_it_is_lifted(
     assert not checkpoints.living(job=chain.job.id).exists()
     services.lift(alice, recall.id)
     assert recalls.marks(chain.marked) == {}
+    assert ModelVersion.objects.get(pk=version.pk).stage == "candidate"  # its gate proves it anew
     for enter in doors.values():
         enter()
 
@@ -177,7 +178,7 @@ def test_jobs_stop_services_go_back_and_owners_are_told(
     endpoint = Endpoint.objects.get(id=chain.endpoint.id)
     assert endpoint.canary is not None
     assert (endpoint.canary.version, endpoint.canary_policy["share"]) == (1, 10_000)
-    assert ModelVersion.objects.get(id=chain.version.id).stage == "archived"
+    assert ModelVersion.objects.get(id=chain.version.id).stage == "recalled"
     (mail,) = Mail.objects.filter(key__startswith="recall:")
     assert REASON in mail.text
     assert "endpoint chat" in mail.text

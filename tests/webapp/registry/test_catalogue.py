@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -10,7 +11,8 @@ from tests.webapp.conftest import Cast
 from webapp.accounts.models import User
 from webapp.accounts.permissions import Actor
 from webapp.experiments import services as experiments
-from webapp.registry import queries, services
+from webapp.experiments.models import RunArtifact
+from webapp.registry import facts, queries, services
 from webapp.registry.models import Model, ModelVersion
 
 Who = Callable[[User], Actor]
@@ -81,6 +83,19 @@ def test_a_promotion_archives_what_was_in_the_stage(alice: Actor, model: Model) 
     assert list(stages) == ["archived", "production"]
 
 
+def test_only_a_recall_moves_a_version_to_recalled(alice: Actor, model: Model) -> None:
+    version = version_of(alice, model)
+    assert version.stage == "candidate"
+    for stage in ("validated", "archived", "candidate"):
+        assert services.set_stage(alice, version, stage).stage == stage
+    for stage in ("recalled", "none"):
+        assert refusal(services.set_stage, alice, version, stage) == "request_invalid"
+    services.demote([version.id], "its data was wrong")
+    assert refusal(services.set_stage, alice, version, "archived") == "illegal_transition"
+    services.restore([version.id], "the recall was lifted")
+    assert ModelVersion.objects.get().stage == "candidate"
+
+
 def test_a_version_of_a_runs_files_can_be_deployed_and_one_from_elsewhere_cannot(
     alice: Actor, model: Model
 ) -> None:
@@ -89,6 +104,28 @@ def test_a_version_of_a_runs_files_can_be_deployed_and_one_from_elsewhere_cannot
     version = services.register_logged(alice, model, "runs:/x/model", files=(run, "model"), run=run)
     assert (version.state, version.manifest.files, version.run_id) == ("ready", 1, run.id)  # type: ignore[union-attr]
     assert version_of(alice, model).state == "external"
+
+
+def test_an_artifact_of_a_run_is_registered_with_its_lineage(cast: Cast, actor: Who, alice: Actor) -> None:
+    run = experiments.create_run(alice, experiments.create_experiment(alice, "vision", "rates"))
+    experiments.put_file(alice, run, "exported/model.pt2", io.BytesIO(b"program"))
+    version = services.register(alice, "vision", "wine", artifact=f"{run.id}/exported")
+    assert (version.state, version.run_id, version.source) == ("ready", run.id, f"{run.id}/exported")
+    assert facts.formats(version) == ["torch_export"]
+    job = experiments.create_run(alice, run.experiment)
+    RunArtifact.objects.create(
+        run=job, name="exported", manifest=version.manifest, created_ms=1
+    )  # as agents report
+    again = services.register(alice, "vision", "wine", artifact=f"{job.id}/exported")
+    assert (again.version, again.run_id, again.manifest_id) == (2, job.id, version.manifest_id)
+    admin = actor(cast.admin)
+    for team, artifact in (
+        ("vision", f"{run.id}/other"),
+        ("nlp", f"{run.id}/exported"),
+        ("vision", "no-run/x"),
+    ):
+        assert refusal(partial(services.register, admin, team, "wine", artifact=artifact)) == "not_found"
+    assert refusal(partial(services.register, alice, "vision", "wine")) == "request_invalid"
 
 
 def test_who_may_change_and_delete(cast: Cast, actor: Who, alice: Actor, model: Model) -> None:

@@ -90,6 +90,19 @@ def test_each_door_refuses_what_is_not_proven_and_opens_for_what_is(
     assert fresh(version).stage == "staging"
 
 
+def test_a_candidate_that_passes_its_gate_is_validated_by_the_platform(
+    cast: Cast, version: ModelVersion
+) -> None:
+    prove(cast, version, right=0.5)
+    assert fresh(version).stage == "candidate"
+    prove(cast, version)
+    assert fresh(version).stage == "validated"
+    (event,) = [one for one in story(subject_of(version.model)) if one.kind == "VersionStageChanged"]
+    assert (event.actor, event.data["stage"]) == ("system", "validated")
+    prove(cast, version, right=0.5)
+    refused(lambda: services.set_stage(actor_of(cast.owner), fresh(version), "staging"))
+
+
 def test_a_canary_of_an_unproven_version_is_refused(cast: Cast, world: World, version: ModelVersion) -> None:
     alice = actor_of(cast.owner)
     prove(cast, version)

@@ -1,41 +1,17 @@
-"""Two versions of a model side by side: what they measured, what they cost to serve, and what they were made of."""
+"""Two versions of a model side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
-from platform_core.experiments.comparison import MISSING, differences, flatten
-from platform_core.registry.exports import Export, is_same
-from platform_core.units import format_bytes
 from webapp.accounts.queries import actor_of
-from webapp.datasets import queries as datasets
 from webapp.pages import fragments
-from webapp.registry import evidence, exports, queries
-from webapp.registry.models import Model, ModelVersion
-
-LONGEST_VALUE = 200
-Pair = tuple[ModelVersion, ModelVersion]
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    name: str
-    before: str
-    after: str
-    change: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    title: str
-    lines: tuple[Line, ...]
-    nothing: str  # what is said where there is no line
+from webapp.registry import comparison, queries
+from webapp.registry.comparison import Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,142 +29,15 @@ class VersionComparisonPage:
 def compare(request: HttpRequest, team: str, name: str) -> HttpResponse:
     model = queries.model_for(actor_of(request), team, name)
     versions = queries.versions(model)
-    pair = _chosen(model, versions, request.GET)
+    pair = comparison.pair(model, versions, _number(request, "a"), _number(request, "b"))
     page = VersionComparisonPage(
         team, name, tuple(version.version for version in versions),
         before=pair[0].version if pair else 0, after=pair[1].version if pair else 0,
-        sections=tuple(_sections(pair)) if pair else (),
+        sections=tuple(comparison.sections(pair)) if pair else (),
     )  # fmt: skip
     return fragments.render(request, "registry/compare.html", page)
 
 
-def _chosen(model: Model, versions: Sequence[ModelVersion], query: Mapping[str, str]) -> Pair | None:
-    """Those of the address, `a` and `b`; else what is in production and the newest one. None for fewer than two."""
-    if len(versions) < 2:
-        return None
-    newest, second = versions[0], versions[1]
-    production = queries.in_production(model)
-    after = _asked(model, query, "b") or newest
-    before = _asked(model, query, "a") or production
-    if before is None or before.pk == after.pk:
-        before = second if after.pk == newest.pk else newest
-    return before, after
-
-
-def _asked(model: Model, query: Mapping[str, str], name: str) -> ModelVersion | None:
-    number = query.get(name, "")
-    return queries.numbered(model, int(number)) if number.isdecimal() and len(number) < 10 else None
-
-
-def _sections(pair: Pair) -> Iterator[Section]:
-    yield Section("Metrics", tuple(_metrics(pair)), "Neither version was registered with a metric.")
-    yield Section("Evaluation results", tuple(_results(pair)), "No suite has measured them.")
-    yield Section("Size and latency", tuple(_cost(pair)), "")
-    yield Section("Data", tuple(_data(pair)), "Neither comes from a job with a dataset.")
-    yield Section(
-        "Configuration", tuple(_config(pair)), "The settings of their jobs do not differ, or are not known."
-    )
-
-
-def _metrics(pair: Pair) -> Iterator[Line]:
-    first, second = (version.metrics for version in pair)
-    for name in sorted({*first, *second}):
-        before, after = first.get(name), second.get(name)
-        yield Line(name, _number(before), _number(after), _change(before, after))
-
-
-def _results(pair: Pair) -> Iterator[Line]:
-    """Means with the intervals that hold them with 95 %; what the server measured before what people sent."""
-    first, second = (
-        {row.suite: row.metrics for row in evidence.evaluations(version).order_by("suite", "by_server")}
-        for version in pair
-    )
-    for suite in sorted({*first, *second}):
-        before, after = first.get(suite, {}), second.get(suite, {})
-        for metric in sorted({*before, *after}):
-            one, other = before.get(metric) or {}, after.get(metric) or {}
-            change = _change(one.get("mean"), other.get("mean"))
-            yield Line(f"{suite}: {metric}", _interval(one), _interval(other), change)
-
-
-def _cost(pair: Pair) -> Iterator[Line]:
-    sizes = [version.manifest.total_bytes if version.manifest else None for version in pair]
-    before, after = ("" if size is None else format_bytes(size) for size in sizes)
-    yield Line("size of the files", before, after, _part(sizes[0], sizes[1]))
-    first, second = (_exports(version) for version in pair)
-    for format in sorted({*first, *second}):
-        one, other = first.get(format), second.get(format)
-        ways = (
-            ("p95 of one row", [_of(one, "p95_ms"), _of(other, "p95_ms")], lambda value: f"{value:.4g} ms"),
-            ("memory", [_of(one, "memory_bytes"), _of(other, "memory_bytes")], format_bytes),
-        )
-        for what, values, written in ways:
-            if any(value is not None for value in values):
-                before, after = ("" if value is None else written(value) for value in values)
-                yield Line(f"{format}: {what}", before, after, _part(*values))
-    devices = [report.device if (report := exports.report_of(version)) else "" for version in pair]
-    if any(devices):
-        yield Line("exports measured on", *devices)
-
-
-def _exports(version: ModelVersion) -> dict[str, Export]:
-    """By format, those that compute what the original does."""
-    report = exports.report_of(version)
-    return {one.format: one for one in report.exports if is_same(one)} if report else {}
-
-
-def _of(export: Export | None, field: str) -> Any:
-    return None if export is None else getattr(export, field)
-
-
-def _data(pair: Pair) -> Iterator[Line]:
-    ids = [str(version.job.spec.get("dataset", "")) if version.job else "" for version in pair]
-    rows = {row.id: row for row in datasets.rows_of(filter(None, ids))}
-    if not rows:
-        return
-    named = [f"{rows[key].name} v{rows[key].version}" if key in rows else "" for key in ids]
-    known = [rows.get(key) for key in ids]
-    change = ""
-    if known[0] is not None and known[1] is not None:
-        change = "the same" if ids[0] == ids[1] else str(datasets.difference(known[0], known[1]))
-    yield Line("dataset", named[0], named[1], change)
-
-
-def _config(pair: Pair) -> Iterator[Line]:
-    configs = [_settings(version) for version in pair]
-    if not all(configs):
-        return
-    for difference in differences(configs):
-        yield Line(difference.name, *map(_text, difference.values))
-
-
-def _settings(version: ModelVersion) -> dict[str, Any]:
-    """Of the job that it came from, else the parameters of its run."""
-    if version.job is not None:
-        return flatten(version.job.spec)
-    return flatten(version.run.parameters) if version.run is not None else {}
-
-
-def _number(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, int | float) else ""
-
-
-def _change(before: Any, after: Any) -> str:
-    known = isinstance(before, int | float) and isinstance(after, int | float)
-    return f"{after - before:+.4g}" if known else ""
-
-
-def _interval(metric: Mapping[str, Any]) -> str:
-    if metric.get("mean") is None:
-        return ""
-    text = f"{metric['mean']:.4g}"
-    low, high = metric.get("low"), metric.get("high")
-    return text if low is None or high is None else f"{text} ({low:.4g} to {high:.4g})"
-
-
-def _part(before: float | None, after: float | None) -> str:
-    return f"{(after - before) / before:+.1%}".replace("%", " %") if before and after is not None else ""
-
-
-def _text(value: object) -> str:
-    return "" if value is MISSING else str(value)[:LONGEST_VALUE]
+def _number(request: HttpRequest, name: str) -> int | None:
+    text = request.GET.get(name, "")
+    return int(text) if text.isdecimal() and len(text) < 10 else None

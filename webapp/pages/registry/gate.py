@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 from platform_core.errors import TrainmasterError
 from platform_core.registry import policy_reader
 from platform_core.registry.gates import Direction, Measurer, Policy
-from platform_core.registry.stages import Stage
+from platform_core.registry.stages import MOVES, Stage
 from platform_core.units import plural
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
@@ -24,7 +24,7 @@ from webapp.evaluations import services as evaluation_services
 from webapp.evaluations.models import EvaluationRun
 from webapp.pages.registry.exports import ExportsPanel, TargetRow, exports_of, target_row
 from webapp.registry import evidence, exports, gates, queries, services
-from webapp.registry.models import STAGES, Evaluation, Model, ModelVersion, ServingTarget
+from webapp.registry.models import Evaluation, Model, ModelVersion, ServingTarget
 
 SHOWN = 5  # the newest versions; older ones are shown while they are in staging or production
 
@@ -49,6 +49,7 @@ class Standing:
     approvals: tuple[str, ...]
     staging: tuple[str, ...]  # the reasons against it
     production: tuple[str, ...]
+    moves: tuple[str, ...]  # the stages that it may be moved to, its own the first
     approved: bool  # by the reader, for the results that there are now
     evidence: str  # digest of those
     runs: tuple[EvaluationRun, ...]  # the newest of each suite
@@ -60,7 +61,6 @@ class Standing:
 class GatePanel:
     rules: tuple[str, ...]
     standings: tuple[Standing, ...]
-    stages: tuple[str, ...]
     targets: tuple[TargetRow, ...]  # of the team, with what they ask
     suites: tuple[str, ...]  # by which the server can evaluate
     may_change: bool
@@ -82,7 +82,6 @@ def panel(actor: Actor, model: Model, versions: Sequence[ModelVersion]) -> GateP
         standings=tuple(
             _standing(actor, model, version, runs.get(version.pk, []), targets) for version in shown
         ),
-        stages=STAGES,
         targets=tuple(target_row(row) for row in targets),
         suites=tuple(suite.name for suite in evaluations.suites([model.team_id])),
         may_change=permissions.may(actor, "model.gate", model.team_id),
@@ -91,6 +90,13 @@ def panel(actor: Actor, model: Model, versions: Sequence[ModelVersion]) -> GateP
         may_evaluate=permissions.may(actor, "suite.run", model.team_id),
         may_override=actor.is_admin,
     )
+
+
+def _moves(stage: Stage) -> tuple[str, ...]:
+    """By people: a recall and its end move a version by themselves."""
+    if stage is Stage.RECALLED:
+        return (stage.value,)
+    return (stage.value, *(target.value for target in Stage if target in MOVES[stage] - {Stage.RECALLED}))
 
 
 def written(model: Model) -> str:
@@ -145,6 +151,7 @@ def _standing(
         ),
         staging=reasons[Stage.STAGING],
         production=reasons[Stage.PRODUCTION],
+        moves=_moves(Stage(version.stage)),
         approved=any(row.user.username == actor.username and row.evidence == digest for row in approvals),
         evidence=digest,
         runs=tuple(runs),

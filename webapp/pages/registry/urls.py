@@ -1,6 +1,6 @@
 from django.urls import path
 
-from webapp.pages.registry import compare, gate, suites, targets, views
+from webapp.pages.registry import compare, gate, suites, targets, version, views
 
 app_name = "registry"
 urlpatterns = [
@@ -14,6 +14,8 @@ urlpatterns = [
     path("models/<slug:team>/<str:name>/", views.detail, name="detail"),
     path("models/<slug:team>/<str:name>/compare/", compare.compare, name="compare"),
     path("models/<slug:team>/<str:name>/gate/", views.change_gate, name="gate"),
+    path("models/<slug:team>/<str:name>/<int:number>/", version.detail, name="version"),
+    path("models/<slug:team>/<str:name>/<int:number>/describe/", version.describe, name="describe"),
     path("models/<slug:team>/<str:name>/<int:number>/approve/", gate.approve, name="approve"),
     path("models/<slug:team>/<str:name>/<int:number>/evaluate/", gate.evaluate, name="evaluate"),
     path("models/<slug:team>/<str:name>/<int:number>/measure/", gate.measure, name="measure"),

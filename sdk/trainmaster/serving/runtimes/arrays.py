@@ -27,6 +27,14 @@ class ArrayRuntime(ABC):
     def run(self, batch: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]: ...
 
     def prepare(self, row: Any) -> np.ndarray[Any, Any]:
+        array = self._array(row)
+        known = self.inputs[0].shape[1:] if len(self.inputs) == 1 and self.inputs[0].shape else None
+        if known is not None and not _fits(array.shape, known):
+            wanted = ", ".join("any" if size < 0 else str(size) for size in known)
+            raise ValueError(f"a row has the shape {list(array.shape)}; this model takes [{wanted}]")
+        return array
+
+    def _array(self, row: Any) -> np.ndarray[Any, Any]:
         if isinstance(row, np.ndarray):  # its caller named the type
             return row
         try:
@@ -57,6 +65,12 @@ class ArrayRuntime(ABC):
 
     @abstractmethod
     def close(self) -> None: ...
+
+
+def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
+    return len(shape) == len(wanted) and all(
+        size in (given, -1) for given, size in zip(shape, wanted, strict=True)
+    )
 
 
 def model_file(folder: Path, entry: str, *endings: str) -> Path:

@@ -162,6 +162,7 @@ def api_alert_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
 def api_endpoint_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     endpoint, one = "endpoints/<str:team>/<str:name>", "endpoints/vision/{endpoint}"
     yield row("get", f"{endpoint}/drift", OF_TEAM, f"{one}/drift")
+    yield row("get", f"{endpoint}/canary", OF_TEAM, f"{one}/canary")
     yield row("get", f"{endpoint}/quality", OF_TEAM, f"{one}/quality")
     labels = {"labels": {"request-1": "cat"}}
     yield row("post", f"{endpoint}/labels", MEMBERS, f"{one}/labels", labels)

@@ -53,7 +53,10 @@ class Joined:
 
 @transaction.atomic
 def label(actor: Actor, team: str, name: str, labels: Mapping[str, Any]) -> Joined:
-    """Joins labels by request id; a later one takes the place of an earlier one. Raises request_invalid."""
+    """Joins labels by request id, for each version that answered; a later one takes the place of an earlier one.
+
+    Raises request_invalid.
+    """
     permissions.require(actor, "endpoint.label", team, what=f"endpoint {name} in team {team}")
     row = queries.find(team, name, None)
     if row is None:
@@ -72,8 +75,10 @@ def label(actor: Actor, team: str, name: str, labels: Mapping[str, Any]) -> Join
         known.append(prediction)
     Prediction.objects.bulk_update(known, ["correct", "error", "labelled_ms"], batch_size=1_000)
     sockets.publish(f"endpoint:{row.id}")
-    found = {prediction.request for prediction in known} | set(other)
-    return Joined(len(known), tuple(key for key in labels if key not in found), tuple(other))
+    joined = {prediction.request for prediction in known}
+    shapeless = tuple(dict.fromkeys(key for key in other if key not in joined))
+    unknown = tuple(key for key in labels if key not in joined and key not in shapeless)
+    return Joined(len(joined), unknown, shapeless)
 
 
 def forget_predictions(row: Endpoint, at_ms: int) -> None:

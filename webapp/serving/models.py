@@ -77,6 +77,29 @@ class TrafficSample(models.Model):
         indexes = [models.Index(fields=["at_ms"], name="traffic_by_time")]
 
 
+class ShadowSample(models.Model):
+    """What one router saw of a shadow in ten seconds: copies of requests, whose callers were answered by another."""
+
+    endpoint = models.ForeignKey(Endpoint, models.CASCADE, related_name="shadows")
+    model_version = models.ForeignKey("registry.ModelVersion", models.CASCADE, related_name="+")
+    router = models.CharField(max_length=40)
+    at_ms = models.BigIntegerField(help_text="the beginning of the ten seconds")
+    requests = models.PositiveIntegerField()
+    errors = models.PositiveIntegerField()
+    latencies = models.JSONField(help_text="counts by bucket")
+    compared = models.PositiveIntegerField(help_text="answers beside those of the version in use")
+    alike = models.PositiveIntegerField()
+    difference = models.FloatField(help_text="sum over the compared (platform_core.serving.comparison)")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["endpoint", "model_version", "router", "at_ms"], name="one_shadow_sample_a_router"
+            )
+        ]
+        indexes = [models.Index(fields=["at_ms"], name="shadows_by_time")]
+
+
 class AnswerSample(models.Model):
     """The features of one request and its answer; never the request itself."""
 
@@ -103,7 +126,7 @@ class TrainingReference(models.Model):
 
 
 class Prediction(models.Model):
-    """What one sampled request was answered, until a label says what was right."""
+    """What a version answered to one sampled request, until a label says what was right."""
 
     endpoint = models.ForeignKey(Endpoint, models.CASCADE, related_name="predictions")
     model_version = models.ForeignKey("registry.ModelVersion", models.CASCADE, related_name="+")
@@ -116,7 +139,9 @@ class Prediction(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["endpoint", "request"], name="one_prediction_a_request")
+            models.UniqueConstraint(
+                fields=["endpoint", "request", "model_version"], name="one_prediction_a_version"
+            )
         ]
         indexes = [
             models.Index(fields=["endpoint", "model_version", "-at_ms"], name="predictions_of_a_version")

@@ -69,17 +69,18 @@ def routes() -> list[Route]:
         addresses[endpoint].append(ReplicaAddress(key, version, version_id, canary, job, attempt, host, port))
     return [
         Route(
-            row.id, row.team_id, row.name, row.stable_id, _share(row), row.spec["retry"],
+            row.id, row.team_id, row.name, row.stable_id, _share(row, shadow=False), row.spec["retry"],
             row.spec["rate_limit"], not row.wanted, tuple(addresses[row.id]),
             row.spec.get("sample_percent", 0), tuple(row.spec.get("redact", ())),
-            row.spec.get("cache_seconds", 0),
+            row.spec.get("cache_seconds", 0), _share(row, shadow=True),
         )
         for row in endpoints
     ]  # fmt: skip
 
 
-def _share(row: Endpoint) -> int:
-    return canary_policy(row).share if row.canary_id else 0
+def _share(row: Endpoint, *, shadow: bool) -> int:
+    policy = canary_policy(row)
+    return policy.share if row.canary_id and policy.shadow == shadow else 0
 
 
 def canary_policy(row: Endpoint) -> CanaryPolicy:
@@ -176,6 +177,13 @@ def online_quality(row: Endpoint, now_ms: int) -> list[tuple[int, str, Quality]]
     numbers = {one.id: one.version for one in (row.stable, row.canary) if one is not None}
     found = qualities(row.id, list(numbers), now_ms)
     return [(numbers[version], window, quality) for (version, window), quality in found.items()]
+
+
+def quality_since(endpoint_id: str, version_id: str, since_ms: int) -> Quality:
+    """Of the answers of one version since then."""
+    return _quality(
+        Prediction.objects.filter(endpoint=endpoint_id, model_version=version_id, at_ms__gte=since_ms)
+    )
 
 
 def online(row: Endpoint, version_id: str) -> Quality:

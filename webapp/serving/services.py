@@ -25,12 +25,13 @@ from webapp.registry import queries as registry
 from webapp.registry import services as registry_services
 from webapp.serving import queries
 from webapp.serving.answers import keep_answers, label
-from webapp.serving.models import Endpoint, Replica, TrafficSample
-from webapp.serving.values import ROUTES, TrafficCount
+from webapp.serving.models import Endpoint, Replica, ShadowSample, TrafficSample
+from webapp.serving.values import ROUTES, ShadowCount, TrafficCount
 from webapp.sockets import services as sockets
 
 __all__ = [
     "change_version",
+    "count_shadows",
     "count_traffic",
     "create",
     "drain_replicas",
@@ -107,12 +108,15 @@ def change_version(actor: Actor, team: str, name: str, version: int, policy: Can
         if version_id == row.stable_id:
             why = f"{name} serves it already"
             raise TrainmasterError("request_invalid", what=f"version {version}", why=why)
+        if policy.shadow and not row.spec["retry"]:
+            why = f"a shadow answers requests a second time, and retry is false for {name}"
+            raise TrainmasterError("request_invalid", what="shadow", why=why)
         row.canary_id, row.canary_policy = version_id, asdict(policy)
         row.canary_since_ms, row.canary_ready_ms, row.verdict = now_ms(), None, ""
         row.save()
         _tell(
             row,
-            "CanaryStarted",
+            "ShadowStarted" if policy.shadow else "CanaryStarted",
             actor.name,
             f"version {version} with {policy.share / 100:g} % of the requests",
         )
@@ -257,6 +261,25 @@ def count_traffic(router: str, counts: Sequence[TrafficCount]) -> None:
         update_conflicts=True,
         unique_fields=["endpoint", "model_version", "router", "at_ms"],
         update_fields=["requests", "errors", "in_flight_ms", "latencies"],
+    )  # fmt: skip
+    for endpoint_id in {one.endpoint_id for one in counts}:
+        sockets.publish(f"endpoint:{endpoint_id}")
+
+
+def count_shadows(router: str, counts: Sequence[ShadowCount]) -> None:
+    """As `count_traffic`, of shadows."""
+    ShadowSample.objects.bulk_create(
+        [
+            ShadowSample(
+                endpoint_id=one.endpoint_id, model_version_id=one.version_id, router=router, at_ms=one.at_ms,
+                requests=one.requests, errors=one.errors, latencies=list(one.latencies), compared=one.compared,
+                alike=one.alike, difference=one.difference,
+            )
+            for one in counts
+        ],
+        update_conflicts=True,
+        unique_fields=["endpoint", "model_version", "router", "at_ms"],
+        update_fields=["requests", "errors", "latencies", "compared", "alike", "difference"],
     )  # fmt: skip
     for endpoint_id in {one.endpoint_id for one in counts}:
         sockets.publish(f"endpoint:{endpoint_id}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from typing import Any
+
+from platform_core.serving import bodies
 
 CLOSE = 1e-3  # of the greater of two numbers: nearer ones are the same answer
 
@@ -27,38 +28,17 @@ def compare(answer: bytes, other: bytes) -> Comparison | None:
     texts where they are equal.
     """
     rows, others = _rows(answer), _rows(other)
-    if not rows or others is None or [_shape(row) for row in rows] != [_shape(row) for row in others]:
+    if not rows or [_shape(row) for row in rows] != [_shape(row) for row in others]:
         return None
     pairs = list(zip(rows, others, strict=True))
     difference = math.fsum(_difference(row, beside) for row, beside in pairs) / len(pairs)
     return Comparison(all(_alike(row, beside) for row, beside in pairs), difference)
 
 
-def _rows(answer: bytes) -> list[Row] | None:
-    """What was answered to each row of plain JSON, of one tensor of KServe v2, or as completions."""
-    try:
-        document = json.loads(answer)
-    except ValueError:
-        return None
-    if not isinstance(document, dict):
-        return None
-    outputs = document.get("outputs", document.get("choices"))
-    if not isinstance(outputs, list) or not outputs:
-        return None
-    first = outputs[0]
-    if isinstance(first, dict) and isinstance(first.get("data"), list):
-        outputs = _tensor(first)
-    elif isinstance(first, dict):
-        outputs = [one.get("text") if isinstance(one, dict) else None for one in outputs]
-    rows = [_row(one) for one in outputs]
-    return [row for row in rows if row is not None] if None not in rows else None
-
-
-def _tensor(tensor: dict[str, Any]) -> list[Any]:
-    shape = tensor.get("shape")
-    sizes = [one for one in shape[1:] if isinstance(one, int)] if isinstance(shape, list) else []
-    data, size = tensor["data"], max(1, math.prod(sizes))
-    return [data[start : start + size] for start in range(0, len(data), size)]
+def _rows(answer: bytes) -> list[Row]:
+    """[] where one of them is neither a text nor numbers."""
+    rows = [_row(one) for one in bodies.answered(bodies.document_of(answer))]
+    return [row for row in rows if row is not None] if None not in rows else []
 
 
 def _row(value: Any) -> Row | None:

@@ -82,6 +82,14 @@ class Endpoints:
         """What is known of the version under trial, beside the version in use: as the REST call answers it."""
         return self._client.call("GET", f"{_path(team, name)}/canary")
 
+    def collection(self, team: str, name: str) -> Any:
+        """What is kept of its requests as data: dataset, requests, size, fresh, version."""
+        return self._client.call("GET", f"{_path(team, name)}/collection")
+
+    def collect(self, team: str, name: str) -> Any:
+        """Makes a version of the dataset of its requests now; the answer is that of `collection`."""
+        return self._client.call("POST", f"{_path(team, name)}/collection")
+
     def promote(self, team: str, name: str) -> Endpoint:
         return Endpoint.of(self._client.call("POST", f"{_path(team, name)}/promote"))
 

@@ -17,7 +17,7 @@ from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
 from webapp.rest.enums import EndpointState, ReplicaState
 from webapp.rest.openapi import listed
-from webapp.serving import queries, services, watching
+from webapp.serving import collecting, queries, services, watching
 from webapp.serving.models import Endpoint
 
 MOST_OTHERWISE = 50
@@ -243,6 +243,46 @@ class Version(APIView):
             same_outputs=asked["same_outputs"],
         )
         return _read(services.change_version(actor_of(request), team, name, asked["version"], policy))
+
+
+class CollectionOut(serializers.Serializer[Any]):
+    dataset = serializers.CharField()
+    purposes = serializers.ListField(child=serializers.CharField(), help_text="None: nothing is collected.")
+    days = serializers.IntegerField(help_text="How long a request is kept.")
+    requests = serializers.IntegerField(help_text="That are kept.")
+    size = serializers.IntegerField(help_text="Of these, in bytes.")
+    fresh = serializers.IntegerField(help_text="Of these, that no version has yet.")
+    first_ms = serializers.IntegerField(allow_null=True)
+    last_ms = serializers.IntegerField(allow_null=True)
+    version = serializers.IntegerField(allow_null=True, help_text="The newest that was made of them.")
+    snapshot = serializers.CharField(allow_null=True)
+    error = serializers.CharField(help_text="Why the last version could not be made.")
+
+
+class Collection(APIView):
+    @extend_schema(responses=CollectionOut)
+    def get(self, request: Request, team: str, name: str) -> Response:
+        """Read what is kept of the requests of an endpoint, as data."""
+        row = queries.find(team, name, actor_of(request).sees)
+        if row is None:
+            raise TrainmasterError("not_found", what=f"endpoint {name} in team {team}")
+        return _collection(row)
+
+    @extend_schema(request=None, responses={201: CollectionOut})
+    def post(self, request: Request, team: str, name: str) -> Response:
+        """Make a version of the dataset of its requests now."""
+        return _collection(services.publish_collected(actor_of(request), team, name), 201)
+
+
+def _collection(row: Endpoint, status: int = 200) -> Response:
+    kept, made = collecting.collected(row), row.collection
+    answer = {
+        "dataset": queries.collected_name(row), "purposes": row.spec.get("collect_for", []),
+        "days": row.spec.get("collect_days", 30), "requests": kept.requests, "size": kept.size, "fresh": kept.fresh,
+        "first_ms": kept.first_ms, "last_ms": kept.last_ms, "version": made.get("version"),
+        "snapshot": made.get("snapshot"), "error": made.get("error", ""),
+    }  # fmt: skip
+    return Response(CollectionOut(answer).data, status=status)
 
 
 class Canary(APIView):

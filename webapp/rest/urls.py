@@ -241,6 +241,11 @@ urlpatterns = [
     ),
     path("endpoints/<str:team>/<str:name>/version", endpoints.Version.as_view(), name="api-endpoint-version"),
     path("endpoints/<str:team>/<str:name>/canary", endpoints.Canary.as_view(), name="api-endpoint-canary"),
+    path(
+        "endpoints/<str:team>/<str:name>/collection",
+        endpoints.Collection.as_view(),
+        name="api-endpoint-collection",
+    ),
     path("endpoints/<str:team>/<str:name>/promote", endpoints.Promote.as_view(), name="api-endpoint-promote"),
     path(
         "endpoints/<str:team>/<str:name>/rollback", endpoints.RollBack.as_view(), name="api-endpoint-rollback"

@@ -175,8 +175,9 @@ class Forwarding:
         if len(answer) > LARGEST_SAMPLE:
             return
         told = SampledAnswer(
-            route.endpoint_id, version_id, now_ms(), incoming.body, answer, route.redact, key
-        )
+            route.endpoint_id, version_id, now_ms(), incoming.body, answer, route.redact, key,
+            collected=route.consent.given(incoming.consent),
+        )  # fmt: skip
         if sampling:
             self._state.sample(told)
         if shadowing:

@@ -10,6 +10,7 @@ from webapp.router.cache import key_of
 from webapp.serving.values import ReplicaAddress, Route, replica_token
 
 KEY_HEADER = b"x-session"  # requests of one session go to one replica, and to one version
+CONSENT = b"x-consent"  # purposes for which the caller lets the request be kept as data
 REQUEST_ID = b"x-request-id"  # of the caller, or made here: labels name it
 HOP = {
     b"connection",
@@ -35,6 +36,10 @@ class Incoming:
 
     def cache_key(self, route: Route) -> bytes | None:
         return key_of(route, self.method, self.path, self.headers, self.body)
+
+    @property
+    def consent(self) -> str | None:
+        return self.headers.get(CONSENT)
 
     def headers_for(self, address: ReplicaAddress) -> list[tuple[bytes, bytes]]:
         """What a replica is told: nothing of the caller's connection and token, and the token of the replica."""

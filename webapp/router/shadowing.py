@@ -76,7 +76,7 @@ class Shadowing:
         found = compare(answered.answer, answer) if status == 200 else None
         self._state.count_shadow(route, version, now_ms(), latency_ms, found, failed=status >= 500)
         if sampled and status == 200:
-            self._state.sample(replace(answered, version_id=version, answer=answer))
+            self._state.sample(replace(answered, version_id=version, answer=answer, collected=False))
 
     async def _ask(self, upstream: Upstream, incoming: Incoming) -> tuple[int, bytes]:
         address = upstream.address

@@ -16,7 +16,7 @@ from platform_core.units import DAY_MS
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.base.identity import now_ms
-from webapp.serving import queries
+from webapp.serving import collecting, queries
 from webapp.serving.models import AnswerSample, Endpoint, Prediction
 from webapp.serving.values import SampledAnswer
 from webapp.sockets import services as sockets
@@ -42,6 +42,7 @@ def keep_answers(answers: Sequence[SampledAnswer]) -> None:
         if one.request_id and (outputs := outputs_of(known))
     ]  # fmt: skip
     Prediction.objects.bulk_create(predictions, ignore_conflicts=True)
+    collecting.keep([one for one in answers if one.collected])
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,9 @@ def label(actor: Actor, team: str, name: str, labels: Mapping[str, Any]) -> Join
             other.append(prediction.request)
             continue
         prediction.correct, prediction.error, prediction.labelled_ms = result.correct, result.error, now_ms()
+        prediction.label = labels[prediction.request]
         known.append(prediction)
-    Prediction.objects.bulk_update(known, ["correct", "error", "labelled_ms"], batch_size=1_000)
+    Prediction.objects.bulk_update(known, ["correct", "error", "label", "labelled_ms"], batch_size=1_000)
     sockets.publish(f"endpoint:{row.id}")
     joined = {prediction.request for prediction in known}
     shapeless = tuple(dict.fromkeys(key for key in other if key not in joined))

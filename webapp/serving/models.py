@@ -28,6 +28,9 @@ class Endpoint(models.Model):
     drift = models.JSONField(
         default=dict, help_text="last look for drift: at_ms, references and window (rows), findings"
     )
+    collection = models.JSONField(
+        default=dict, help_text="of its newest dataset: at_ms, snapshot, version, last (id), error"
+    )
     stopped = models.BooleanField(default=False)
     created_ms = models.BigIntegerField()
     stopped_ms = models.BigIntegerField(null=True)
@@ -114,6 +117,21 @@ class AnswerSample(models.Model):
         indexes = [models.Index(fields=["endpoint", "model_version", "id"], name="answers_of_a_version")]
 
 
+class CollectedRequest(models.Model):
+    """A sampled request and its answer, kept as data with the consent of the caller."""
+
+    endpoint = models.ForeignKey(Endpoint, models.CASCADE, related_name="collected")
+    model_version = models.ForeignKey("registry.ModelVersion", models.CASCADE, related_name="+")
+    request = models.CharField(max_length=64, help_text="X-Request-Id")
+    at_ms = models.BigIntegerField()
+    rows = models.JSONField(help_text="input and output of each row (platform_core.serving.collection)")
+    bytes = models.PositiveIntegerField(help_text="of rows")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["endpoint", "request"], name="one_collected_request")]
+        indexes = [models.Index(fields=["endpoint", "at_ms"], name="collected_by_time")]
+
+
 class TrainingReference(models.Model):
     """Features of a sample of the data that a version was trained on, from the file that came with it."""
 
@@ -135,6 +153,7 @@ class Prediction(models.Model):
     outputs = models.JSONField(help_text="features of the answer (platform_core.serving.quality)")
     correct = models.BooleanField(null=True, help_text="null: it has no label")
     error = models.FloatField(null=True)
+    label = models.JSONField(null=True)
     labelled_ms = models.BigIntegerField(null=True)
 
     class Meta:

@@ -12,6 +12,7 @@ from django.db.models import Avg, Count, F, Q, QuerySet, Sum
 from platform_core.jobs.states import TERMINAL, JobState
 from platform_core.serving.autoscaling import Reading
 from platform_core.serving.canary import CanaryPolicy, Traffic
+from platform_core.serving.collection import Consent
 from platform_core.serving.latency import added, quantile_ms
 from platform_core.serving.quality import Quality
 from platform_core.serving.states import EndpointState, ReplicaState
@@ -72,10 +73,14 @@ def routes() -> list[Route]:
             row.id, row.team_id, row.name, row.stable_id, _share(row, shadow=False), row.spec["retry"],
             row.spec["rate_limit"], not row.wanted, tuple(addresses[row.id]),
             row.spec.get("sample_percent", 0), tuple(row.spec.get("redact", ())),
-            row.spec.get("cache_seconds", 0), _share(row, shadow=True),
+            row.spec.get("cache_seconds", 0), _share(row, shadow=True), consent_of(row),
         )
         for row in endpoints
     ]  # fmt: skip
+
+
+def consent_of(row: Endpoint) -> Consent:
+    return Consent(tuple(row.spec.get("collect_for", ())), row.spec.get("ask_consent", True))
 
 
 def _share(row: Endpoint, *, shadow: bool) -> int:
@@ -133,6 +138,25 @@ def nodes(endpoint_id: str) -> dict[str, tuple[str, str]]:
 
 def names(endpoint_ids: Collection[str]) -> dict[str, str]:
     return dict(Endpoint.objects.filter(id__in=endpoint_ids).values_list("id", "name"))
+
+
+@dataclass(frozen=True, slots=True)
+class RequestData:
+    """The dataset of the requests of an endpoint, and how long they may be kept."""
+
+    team: str
+    dataset: str
+    days: int
+
+
+def request_data() -> list[RequestData]:
+    """Also of endpoints that are stopped."""
+    rows = Endpoint.objects.exclude(collection={}).order_by("id")
+    return [RequestData(row.team_id, collected_name(row), row.spec.get("collect_days", 30)) for row in rows]
+
+
+def collected_name(row: Endpoint) -> str:
+    return f"{row.name}-requests"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from webapp.events import services as events
 from webapp.jobs import services as jobs
 from webapp.registry import queries as registry
 from webapp.registry import services as registry_services
-from webapp.serving import queries
+from webapp.serving import collecting, queries
 from webapp.serving.answers import keep_answers, label
 from webapp.serving.models import Endpoint, Replica, ShadowSample, TrafficSample
 from webapp.serving.values import ROUTES, ShadowCount, TrafficCount
@@ -40,6 +40,7 @@ __all__ = [
     "keep_answers",
     "label",
     "promote",
+    "publish_collected",
     "replica_spec",
     "roll_back",
     "scale",
@@ -161,6 +162,16 @@ def stop(actor: Actor, team: str, name: str) -> Endpoint:
         row.save(update_fields=["stopped", "state"])
         _tell(row, "EndpointStopped", actor.name, "")
         return row
+
+
+def publish_collected(actor: Actor, team: str, name: str) -> Endpoint:
+    """Makes a version of the dataset of its requests now."""
+    with transaction.atomic():
+        row = _locked(actor, team, name, "endpoint.change")
+    version = collecting.publish(row)
+    with transaction.atomic():
+        _tell(row, "RequestsPublished", actor.name, f"{queries.collected_name(row)} version {version}")
+    return row
 
 
 def start_replica(row: Endpoint, version_id: str) -> None:

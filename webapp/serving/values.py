@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from platform_core.serving.collection import Consent
+
 BUCKET_MS = 10_000
+NOTHING_COLLECTED = Consent()
 ROUTES = "routes"  # the subject that routers listen to
 
 
@@ -46,6 +49,7 @@ class Route:
     redact: tuple[str, ...] = ()
     cache_seconds: int = 0
     shadow: int = 0
+    consent: Consent = NOTHING_COLLECTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ class SampledAnswer:
     answer: bytes
     redact: tuple[str, ...] = ()
     request_id: str = ""
+    collected: bool = False  # its caller agrees that it is kept as data
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 import click
 
-from platform_core.units import plural
+from platform_core.units import format_bytes, plural
 from trainmaster.cli import job_file, output
 from trainmaster.cli.session import connect
 from trainmaster.client import Client
@@ -218,6 +218,28 @@ def canary(endpoint: str, as_json: bool) -> None:
     output.table(
         ("VERSION", "REQUESTS", "FAILURES", "P50 MS", "P99 MS", "ACCURACY", "LABELLED"), lines, empty=""
     )
+
+
+@endpoints.command()
+@ENDPOINT
+@click.option("--now", is_flag=True, help="Make a version of the dataset now, not once a day.")
+@output.options
+def collected(endpoint: str, now: bool, as_json: bool) -> None:
+    """Show what is kept of the requests to an endpoint as a dataset."""
+    with connect() as client:
+        ask = Endpoints(client).collect if now else Endpoints(client).collection
+        found = ask(*_full(client, endpoint))
+    if as_json:
+        output.dump_json(found)
+        return
+    kept = f"{found['requests']:,} ({format_bytes(found['size'])}), {found['fresh']:,} in no version yet"
+    output.facts(
+        [
+            ("dataset", found["dataset"]), ("version", found["version"]),
+            ("purposes", ", ".join(found["purposes"]) or "none: nothing is collected"),
+            ("requests", kept), ("kept", plural(found["days"], "day")), ("error", found["error"]),
+        ]
+    )  # fmt: skip
 
 
 @endpoints.command()

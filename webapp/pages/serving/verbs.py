@@ -38,6 +38,13 @@ def change_version(request: HttpRequest, team: str, name: str) -> HttpResponse:
 
 @login_required
 @require_POST
+def collect(request: HttpRequest, team: str, name: str) -> HttpResponse:
+    done = f"{name}-requests has a version of all that is collected."
+    return _carry_out(request, team, name, lambda actor: services.publish_collected(actor, team, name), done)
+
+
+@login_required
+@require_POST
 def promote(request: HttpRequest, team: str, name: str) -> HttpResponse:
     done = "The canary takes over; the version before it answers until as many replicas are ready."
     return _carry_out(request, team, name, lambda actor: services.promote(actor, team, name), done)

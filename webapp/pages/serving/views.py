@@ -28,7 +28,8 @@ from webapp.pages.figures import Figure
 from webapp.pages.serving import traffic
 from webapp.pages.serving.traffic import CHART_MS, RATE_MS, Seen
 from webapp.registry import queries as registry
-from webapp.serving import queries, training, watching
+from webapp.serving import collecting, queries, training, watching
+from webapp.serving.collecting import Collected
 from webapp.serving.drift import REFERENCE
 from webapp.serving.models import Endpoint, Replica, TrafficSample
 from webapp.serving.watching import Otherwise
@@ -99,6 +100,17 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept of its requests as data."""
+
+    dataset: str
+    purposes: Sequence[str]
+    days: int
+    collected: Collected
+    made: Mapping[str, Any]  # the newest version
+
+
+@dataclass(frozen=True, slots=True)
 class QualityLine:
     version: int
     window: str
@@ -119,6 +131,7 @@ class EndpointPage:
     latency_chart: Callable[[], dict[str, Any]]
     error_chart: Callable[[], dict[str, Any]]
     drift: Drift | None  # None: nothing is sampled
+    collection: Callable[[], Kept | None]  # None: nothing is collected
     qualities: Callable[[], Sequence[QualityLine]]  # none: no answer has a label
     events: Callable[[], Sequence[Event]]
     may_change: bool
@@ -194,6 +207,7 @@ def _page(
         latency_chart=lambda: traffic.latency_chart(last_hour()),
         error_chart=lambda: traffic.error_chart(last_hour()),
         drift=_drift(row),
+        collection=lambda: _collection(row),
         qualities=lambda: _qualities(row, now),
         events=lambda: story(f"endpoint:{row.id}", EVENTS)[::-1],
         may_change=not row.stopped and permissions.may(actor, "endpoint.change", row.team_id, owner=owner),
@@ -265,6 +279,14 @@ def _drift(row: Endpoint) -> Drift | None:
         percent, reference, REFERENCE, sorted(last.get("references", {}).items()), training.problem_of(row.stable_id),
         window, findings, queries.moved(findings),
     )  # fmt: skip
+
+
+def _collection(row: Endpoint) -> Kept | None:
+    kept = collecting.collected(row)
+    purposes = row.spec.get("collect_for", [])
+    if not purposes and not kept.requests:
+        return None
+    return Kept(queries.collected_name(row), purposes, row.spec.get("collect_days", 30), kept, row.collection)
 
 
 def _qualities(row: Endpoint, now: int) -> list[QualityLine]:

@@ -293,7 +293,7 @@ class Canary(APIView):
         if row is None:
             raise TrainmasterError("not_found", what=f"endpoint {name} in team {team}")
         if row.canary is None:
-            raise TrainmasterError("not_found", what=f"a version under trial of endpoint {name}")
+            raise TrainmasterError("not_found", what=f"version under trial of endpoint {name}")
         policy = queries.canary_policy(row)
         seen = watching.watch(row, policy, now_ms())
         canary = seen.canary

@@ -140,7 +140,7 @@ def roll_back(actor: Actor, team: str, name: str) -> Endpoint:
 
 def end_canary(row: Endpoint, *, promoted: bool, actor: str, reason: str) -> None:
     """Inside the caller's transaction. A router that reads its routes after it asks no replica that was rolled back."""
-    canary = row.canary_id
+    canary, role = row.canary_id, "Shadow" if queries.canary_policy(row).shadow else "Canary"
     if promoted:
         assert canary is not None
         row.stable_id = canary
@@ -151,7 +151,7 @@ def end_canary(row: Endpoint, *, promoted: bool, actor: str, reason: str) -> Non
             state=ReplicaState.ENDED
         )
         drain_replicas(list(rolled_back.values_list("id", flat=True)), now_ms())
-    _tell(row, "CanaryPromoted" if promoted else "CanaryRolledBack", actor, reason)
+    _tell(row, f"{role}Promoted" if promoted else f"{role}RolledBack", actor, reason)
 
 
 def stop(actor: Actor, team: str, name: str) -> Endpoint:

@@ -68,7 +68,7 @@ class Forwarding:
         headers = [*kept.headers, (REQUEST_ID, self._request_id(incoming).encode()), (CACHE, b"hit")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": kept.body})
-        self._state.count(route, route.stable_id, now_ms(), 0.0, failed=False)
+        self._state.count(route, route.stable_id, now_ms(), 0.0, 0.0, failed=False)
         return True
 
     async def _tries(self, route: Route, incoming: Incoming, send: Any) -> None:
@@ -106,13 +106,16 @@ class Forwarding:
             await self._wait(route, deadline)
 
     async def _wait(self, route: Route, deadline: float) -> None:
-        left = deadline - time.monotonic()
+        began = time.monotonic()
+        left = deadline - began
         try:
             async with asyncio.timeout(left), self._state.changed:
                 await self._state.changed.wait()
         except TimeoutError:
             sentence = f"no replica of {route.name} was ready within {HOLD_SECONDS:.0f} s"
             raise Refused(503, sentence, 10) from None
+        finally:
+            self._state.held(route, now_ms(), (time.monotonic() - began) * 1000)
 
     async def _once(
         self, route: Route, upstream: Upstream, incoming: Incoming, send: Any, began: float, last: bool
@@ -120,6 +123,7 @@ class Forwarding:
         """Whether it was answered. False: the replica was lost before its answer began, so another may try."""
         address = upstream.address
         upstream.outstanding += 1
+        asked = time.perf_counter()
         started, failed = False, True
         try:
             place = address.host, address.port
@@ -153,8 +157,9 @@ class Forwarding:
         finally:
             upstream.outstanding -= 1
             if started or last:
-                latency_ms = (time.perf_counter() - began) * 1000
-                self._state.count(route, address.version_id, now_ms(), latency_ms, failed)
+                ended = time.perf_counter()
+                latency_ms, in_flight_ms = (ended - began) * 1000, (ended - asked) * 1000
+                self._state.count(route, address.version_id, now_ms(), latency_ms, in_flight_ms, failed)
 
     async def _answer(
         self, route: Route, version_id: str, incoming: Incoming, response: Answer, send: Any

@@ -88,12 +88,20 @@ class State:
         ]
         return [upstream for upstream in found if upstream.ready]
 
-    def count(self, route: Route, version_id: str, now_ms: int, latency_ms: float, failed: bool) -> None:
+    def count(
+        self, route: Route, version_id: str, now_ms: int, latency_ms: float, in_flight_ms: float, failed: bool
+    ) -> None:
+        """An answer. `in_flight_ms`: of its latency the part that was not `held`."""
         count = self._counts.setdefault(_step(route, version_id, now_ms), Count())
         count.requests += 1
         count.errors += failed
-        count.in_flight_ms += latency_ms
+        count.in_flight_ms += in_flight_ms
         count.latencies[bucket_of(latency_ms)] += 1
+
+    def held(self, route: Route, now_ms: int, waited_ms: float) -> None:
+        """A request that waits for a replica counts while it waits: an endpoint is not idle that somebody asks."""
+        count = self._counts.setdefault(_step(route, route.stable_id, now_ms), Count())
+        count.in_flight_ms += waited_ms
 
     def count_shadow(
         self,

@@ -7,21 +7,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from platform_core.serving.latency import quantile_ms
+from platform_core.serving.quality import LEAST, Quality
 from platform_core.units import MINUTE_MS, SECOND_MS, format_duration_ms
 
 Z = 2.58  # 99 % on each side: judged every few seconds, a looser bound would roll back by chance
 LEAST_ERRORS = 3
+NO_LABELS = Quality()
 
 
 @dataclass(frozen=True, slots=True)
 class CanaryPolicy:
-    """`automatic` False: people promote and roll back; what is measured is shown all the same."""
+    """`automatic` False: people promote and roll back; what is measured is shown all the same.
+
+    `shadow`: the share is of copies of requests; callers are never answered by it.
+    """
 
     share: int = 1_000  # of the requests, in ten-thousandths
+    shadow: bool = False
     watch_ms: int = MINUTE_MS
     min_requests: int = 100
     max_error_increase: float = 0.01  # of the share of requests that fail
     max_latency_ratio: float = 1.5  # of the p99
+    min_agreement: float = 0.0  # share of a shadow's answers that are alike
+    max_accuracy_loss: float = 0.02  # by labels that came since it began
+    same_outputs: bool = False  # outputs that are distributed otherwise roll it back
     start_ms: int = 10 * MINUTE_MS  # within which a replica of it must be ready
     automatic: bool = True
 
@@ -32,6 +41,10 @@ class CanaryPolicy:
             )
         if self.max_latency_ratio < 1:
             raise ValueError(f"max_latency_ratio is {self.max_latency_ratio}; it must be at least 1")
+        if self.min_agreement and not self.shadow:
+            raise ValueError(
+                "min_agreement is for a shadow: a canary answers other requests than the version in use"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +54,21 @@ class Traffic:
     requests: int = 0
     errors: int = 0
     latencies: Sequence[int] = ()  # counts, as `latency` has them
+    compared: int = 0  # answers of a shadow beside those of the version in use
+    alike: int = 0
+    difference: float = 0.0  # mean of their numbers
+
+    @property
+    def agreement(self) -> float | None:
+        return self.alike / self.compared if self.compared else None
 
     @property
     def error_share(self) -> float:
         return self.errors / self.requests if self.requests else 0.0
+
+    @property
+    def p50_ms(self) -> float | None:
+        return quantile_ms(self.latencies, 0.5)
 
     @property
     def p99_ms(self) -> float | None:
@@ -59,6 +83,9 @@ class Watch:
     ready_ms: int | None
     stable: Traffic
     canary: Traffic
+    stable_quality: Quality = NO_LABELS
+    canary_quality: Quality = NO_LABELS
+    moved: Sequence[str] = ()  # outputs that the canary distributes otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +111,18 @@ def judge(policy: CanaryPolicy, watch: Watch, now_ms: int) -> Continue | Promote
         if now_ms - watch.began_ms > policy.start_ms:
             return RollBack(f"none of its replicas was ready after {format_duration_ms(policy.start_ms)}")
         return Continue("its replicas are starting")
-    for trouble in (_errors(policy, watch), _latency(policy, watch)):
-        if trouble:
-            return RollBack(trouble)
+    for trouble in (_errors, _latency, _accuracy, _agreement, _outputs):
+        if found := trouble(policy, watch):
+            return RollBack(found)
     left = watch.ready_ms + policy.watch_ms - now_ms
     if left > 0:
         return Continue(f"it is watched for another {format_duration_ms(max(left, SECOND_MS))}")
     if watch.canary.requests < policy.min_requests:
         return Continue(f"it answered {watch.canary.requests} of {policy.min_requests} requests")
+    if policy.min_agreement and watch.canary.agreement is None:
+        return Continue("none of its answers could be compared")
+    if (watch.canary.agreement or 0.0) < policy.min_agreement:
+        return RollBack(_disagreement(policy, watch.canary))
     return Promote(_summary(watch))
 
 
@@ -126,7 +157,46 @@ def _latency(policy: CanaryPolicy, watch: Watch) -> str:
     return f"its p99 is {slow:.1f} ms, {usual:.1f} ms with the version before it"
 
 
+def _accuracy(policy: CanaryPolicy, watch: Watch) -> str:
+    canary, stable = watch.canary_quality, watch.stable_quality
+    if min(canary.labelled, stable.labelled) < LEAST or stable.accuracy is None:
+        return ""
+    if _greatest_share(canary.correct, canary.labelled) >= stable.accuracy - policy.max_accuracy_loss:
+        return ""
+    return (
+        f"{canary.correct} of its {canary.labelled} labelled answers are right, "
+        f"{stable.correct} of {stable.labelled} of the version before it"
+    )
+
+
+def _agreement(policy: CanaryPolicy, watch: Watch) -> str:
+    """Surely too small: the rest of the watch would not save it."""
+    canary = watch.canary
+    if not canary.compared or _greatest_share(canary.alike, canary.compared) >= policy.min_agreement:
+        return ""
+    return _disagreement(policy, canary)
+
+
+def _disagreement(policy: CanaryPolicy, canary: Traffic) -> str:
+    return (
+        f"{canary.alike} of its {canary.compared} answers are those of the version before it; "
+        f"{100 * policy.min_agreement:g} % must be"
+    )
+
+
+def _outputs(policy: CanaryPolicy, watch: Watch) -> str:
+    if not policy.same_outputs or not watch.moved:
+        return ""
+    return f"its answers are distributed otherwise: {', '.join(watch.moved)}"
+
+
+def _greatest_share(part: int, whole: int) -> float:
+    """The upper end of Wilson's interval."""
+    return 1 - _least_share(whole - part, whole)
+
+
 def _summary(watch: Watch) -> str:
     canary, p99 = watch.canary, watch.canary.p99_ms
     latency = "" if p99 is None else f", p99 {p99:.1f} ms"
-    return f"{canary.errors} of its {canary.requests} requests failed{latency}"
+    alike = f", {canary.alike} of {canary.compared} answers alike" if canary.compared else ""
+    return f"{canary.errors} of its {canary.requests} requests failed{latency}{alike}"

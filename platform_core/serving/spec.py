@@ -14,12 +14,14 @@ from platform_core.jobs.kinds import choice, line, size, slug, truth, whole, wor
 from platform_core.jobs.reader import Problem, Reader, SpecError, shown
 from platform_core.serving.autoscaling import MOST_REPLICAS, ScalingPolicy
 from platform_core.serving.batching import BatchLimits
+from platform_core.serving.collection import Consent
 from platform_core.serving.runtimes import COMPILES, RuntimeName
 from platform_core.units import MINUTE_MS
 
 MOST_IDLE_MINUTES = 7 * 24 * 60
 MOST_REDACTED = 100
 MOST_SLICED = 4
+MOST_PURPOSES = 8
 MOST_GPUS = 64  # of a replica: they are on one node
 
 
@@ -150,6 +152,23 @@ class EndpointSpec:
         words(_names("redact", MOST_REDACTED), MOST_REDACTED), "Redacted features",
         "Names of inputs and outputs of which nothing is kept.", Section.REQUESTS, default=(), example="age",
     )  # fmt: skip
+    collect_for: tuple[str, ...] = described(
+        words(_names("collect_for", MOST_PURPOSES), MOST_PURPOSES), "Collected for",
+        "Purposes for which sampled requests and answers are kept as a dataset; none: they are not.", Section.REQUESTS,
+        default=(), example="training",
+    )  # fmt: skip
+    collect_days: int = described(
+        whole(1, 365),
+        "Collected (days)",
+        "How long a collected request is kept.",
+        Section.REQUESTS,
+        default=30,
+    )
+    ask_consent: bool = described(
+        truth(), "Ask for consent",
+        "Only requests are collected whose X-Consent names every purpose; off: all but those that forbid it.",
+        Section.REQUESTS, default=True,
+    )  # fmt: skip
     slices: tuple[str, ...] = described(
         words(_names("slices", MOST_SLICED), MOST_SLICED), "Slices",
         "Names of inputs and outputs by whose values drift is looked for, too.", Section.REQUESTS, default=(),
@@ -162,6 +181,10 @@ class EndpointSpec:
             self.min_replicas, self.max_replicas, self.target_concurrency, self.target_latency_ms,
             self.idle_minutes * MINUTE_MS,
         )  # fmt: skip
+
+    @property
+    def consent(self) -> Consent:
+        return Consent(self.collect_for, self.ask_consent)
 
     @property
     def limits(self) -> BatchLimits:
@@ -190,6 +213,10 @@ def parse(mapping: object) -> EndpointSpec:
     if reader.sound("runtime", "compile") and spec.compile and spec.runtime not in COMPILES:
         why = f"is true, but runtime {spec.runtime} is not compiled; choose {' or '.join(COMPILES)}, or leave it out"
         reader.say("compile", why)
+    if reader.sound("collect_for", "sample_percent") and spec.collect_for and not spec.sample_percent:
+        reader.say("collect_for", "needs sample_percent: of what is not sampled nothing is collected")
+    if reader.sound("collect_for") and any("," in one or not one.strip() for one in spec.collect_for):
+        reader.say("collect_for", "names purposes such as training, without commas")
     if problems:
         raise SpecError(tuple(problems))
     return spec

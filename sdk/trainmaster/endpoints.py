@@ -35,6 +35,7 @@ class Endpoint(Answer):
     model: str = ""
     version: int = 0
     canary: int | None = None  # the version under watch
+    shadow: bool = False  # it only gets copies of requests
     verdict: str = ""  # what was last said of a canary
     reason: str = ""  # why it is not as wanted
     wanted: int = 0
@@ -70,9 +71,24 @@ class Endpoints:
         return Endpoint.of(self._client.call("PATCH", _path(team, name), json=limits))
 
     def change(self, team: str, name: str, version: int, **policy: Any) -> Endpoint:
-        """Starts a canary. `policy`: share_percent, watch_seconds, min_requests and what else the REST call takes."""
+        """Starts a canary, or with `shadow` a shadow.
+
+        `policy`: share_percent, watch_seconds, min_requests and what else the REST call takes.
+        """
         body = {"version": version, **policy}
         return Endpoint.of(self._client.call("PUT", f"{_path(team, name)}/version", json=body))
+
+    def canary(self, team: str, name: str) -> Any:
+        """What is known of the version under trial, beside the version in use: as the REST call answers it."""
+        return self._client.call("GET", f"{_path(team, name)}/canary")
+
+    def collection(self, team: str, name: str) -> Any:
+        """What is kept of its requests as data: dataset, requests, size, fresh, version."""
+        return self._client.call("GET", f"{_path(team, name)}/collection")
+
+    def collect(self, team: str, name: str) -> Any:
+        """Makes a version of the dataset of its requests now; the answer is that of `collection`."""
+        return self._client.call("POST", f"{_path(team, name)}/collection")
 
     def promote(self, team: str, name: str) -> Endpoint:
         return Endpoint.of(self._client.call("POST", f"{_path(team, name)}/promote"))

@@ -16,6 +16,7 @@ def endpoint_rows() -> Iterator[Row]:
     changed = {"version": "1", "share_percent": "10", "watch_minutes": "5", "min_requests": "100"}
     yield Row("post", f"{one}version/", "L N F F 400 400 400", f"{address}version/", changed)
     yield Row("post", f"{one}try/", OF_TEAM, f"{address}try/", {"kind": "prediction", "input": "no JSON"})
+    yield Row("post", f"{one}collect/", "L N F F 400 400 400", f"{address}collect/")
     yield Row("post", f"{one}promote/", OWN_OR_LEAD, f"{address}promote/")
     yield Row("post", f"{one}rollback/", OWN_OR_LEAD, f"{address}rollback/")
     yield Row(

@@ -163,6 +163,10 @@ def api_alert_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
 def api_endpoint_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     endpoint, one = "endpoints/<str:team>/<str:name>", "endpoints/vision/{endpoint}"
     yield row("get", f"{endpoint}/drift", OF_TEAM, f"{one}/drift")
+    yield row("get", f"{endpoint}/canary", OF_TEAM, f"{one}/canary")
+    yield row("get", f"{endpoint}/collection", OF_TEAM, f"{one}/collection")
+    # Nothing is collected yet.
+    yield row("post", f"{endpoint}/collection", "L N F F 400 400 400", f"{one}/collection")
     yield row("get", f"{endpoint}/quality", OF_TEAM, f"{one}/quality")
     labels = {"labels": {"request-1": "cat"}}
     yield row("post", f"{endpoint}/labels", MEMBERS, f"{one}/labels", labels)

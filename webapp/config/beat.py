@@ -17,6 +17,7 @@ TURNS: dict[str, tuple[str, int]] = {
     "measure-exports": ("registry.measure_exports", 10),
     "coordinate-rollouts": ("rollouts.coordinate", 2),
     "coordinate-serving": ("serving.coordinate", 2),
+    "publish-collected": ("serving.publish_collected", 600),
     "coordinate-retraining": ("retraining.coordinate", 10),
     "archive-logs": ("jobs.archive_logs", 30),
     "retain-checkpoints": ("checkpoints.retain", 60),

@@ -123,6 +123,14 @@ def superseded(before_ms: int) -> list[str]:
     return list(rows.exclude(source="").order_by("created_ms", "id").values_list("id", flat=True))
 
 
+def superseded_of(team: str, name: str, before_ms: int) -> list[str]:
+    """Versions of one dataset that were made before then, and have a later one that is ready."""
+    rows = DatasetSnapshot.objects.filter(team=team, name=name)
+    newest = rows.filter(state=READY).order_by("-version").values_list("version", flat=True).first() or 0
+    older = rows.filter(version__lt=newest, created_ms__lt=before_ms, state__in=(READY, DELETED))
+    return list(older.order_by("created_ms", "id").values_list("id", flat=True))
+
+
 @dataclass(frozen=True, slots=True)
 class Freshness:
     """Of a dataset that has versions, and a promise of how old the newest is at most."""

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 
 from platform_core.datasets.access import words
@@ -211,15 +210,14 @@ def delete_version(actor: Actor, snapshot: DatasetSnapshot, readers: Callable[[s
 
 
 @transaction.atomic
-def forget_versions(snapshot_ids: Sequence[str]) -> int:
-    """Of followed datasets, versions that nobody uses. Nothing of them is left but the event."""
+def forget_versions(snapshot_ids: Sequence[str], why: str) -> int:
+    """Versions that nobody uses. Nothing of them is left but the event, which says why."""
     rows = DatasetSnapshot.objects.select_for_update().filter(id__in=list(snapshot_ids))
     for row in rows:
         forget_files(row)
         events.record(
             "SnapshotDeleted", subject_of(row), actor="system", team=row.team_id,
-            cause=f"{row.name} version {row.version}, which nothing used for "
-            f"{plural(settings.FOLLOWED_VERSION_DAYS, 'day')}",
+            cause=f"{row.name} version {row.version}, {why}",
         )  # fmt: skip
         row.delete()
     return len(rows)

@@ -10,14 +10,17 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from platform_core.errors import TrainmasterError
-from platform_core.serving.canary import CanaryPolicy
+from platform_core.serving.canary import CanaryPolicy, Traffic
+from platform_core.serving.quality import Quality
 from platform_core.units import SECOND_MS
 from webapp.accounts.queries import actor_of
+from webapp.base.identity import now_ms
 from webapp.rest.enums import EndpointState, ReplicaState
 from webapp.rest.openapi import listed
-from webapp.serving import queries, services
+from webapp.serving import collecting, queries, services, watching
 from webapp.serving.models import Endpoint
 
+MOST_OTHERWISE = 50
 ENDPOINT_SPEC = {"$ref": "#/components/schemas/EndpointSpec"}
 
 
@@ -42,6 +45,7 @@ class EndpointOut(serializers.Serializer[Any]):
     model = serializers.CharField(source="stable.model.name")
     version = serializers.IntegerField(source="stable.version")
     canary = serializers.SerializerMethodField(help_text="Version under watch; null without one.")
+    shadow = serializers.SerializerMethodField(help_text="Whether that version only gets copies of requests.")
     verdict = serializers.CharField(help_text="What was last said of a canary.")
     state = serializers.ChoiceField(choices=EndpointState)
     reason = serializers.CharField(help_text="Why it is not as wanted.")
@@ -54,6 +58,9 @@ class EndpointOut(serializers.Serializer[Any]):
 
     def get_canary(self, row: Endpoint) -> int | None:
         return row.canary.version if row.canary else None
+
+    def get_shadow(self, row: Endpoint) -> bool:
+        return row.canary_id is not None and queries.canary_policy(row).shadow
 
     def get_address(self, row: Endpoint) -> str:
         return f"{settings.ROUTER_URL}/endpoints/{row.team_id}/{row.name}"
@@ -106,6 +113,62 @@ class VersionIn(serializers.Serializer[Any]):
     max_error_increase = serializers.FloatField(min_value=0, max_value=1, default=0.01)
     max_latency_ratio = serializers.FloatField(min_value=1, max_value=1_000, default=1.5)
     automatic = serializers.BooleanField(default=True, help_text="false: people promote it or roll it back.")
+    shadow = serializers.BooleanField(
+        default=False, help_text="The share is of copies of requests; no caller gets its answers."
+    )
+    min_agreement = serializers.FloatField(
+        min_value=0, max_value=1, default=0, help_text="Share of a shadow's answers that must be alike."
+    )
+    max_accuracy_loss = serializers.FloatField(
+        min_value=0, max_value=1, default=0.02, help_text="By labels that came since it began."
+    )
+    same_outputs = serializers.BooleanField(
+        default=False, help_text="Outputs that are distributed otherwise roll it back."
+    )
+
+    def validate(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        if attributes["min_agreement"] and not attributes["shadow"]:
+            why = "is for a shadow: a canary answers other requests than the version in use"
+            raise serializers.ValidationError({"min_agreement": why})
+        return attributes
+
+
+class OfVersion(serializers.Serializer[Any]):
+    """What one version answered since the trial began."""
+
+    version = serializers.IntegerField()
+    requests = serializers.IntegerField()
+    failures = serializers.IntegerField()
+    p50_ms = serializers.FloatField(allow_null=True)
+    p99_ms = serializers.FloatField(allow_null=True)
+    accuracy = serializers.FloatField(allow_null=True, help_text="By labels that came later; null without.")
+    labelled = serializers.IntegerField()
+
+
+class OtherwiseOut(serializers.Serializer[Any]):
+    request = serializers.CharField(help_text="X-Request-Id of a sampled request.")
+    at_ms = serializers.IntegerField()
+    stable = serializers.DictField(help_text="Features of the answer of the version in use.")
+    canary = serializers.DictField()
+
+
+class TrialOut(serializers.Serializer[Any]):
+    shadow = serializers.BooleanField()
+    share_percent = serializers.FloatField()
+    automatic = serializers.BooleanField()
+    verdict = serializers.CharField()
+    began_ms = serializers.IntegerField()
+    stable = OfVersion()
+    canary = OfVersion()
+    compared = serializers.IntegerField(help_text="Answers of a shadow beside those of the version in use.")
+    alike = serializers.IntegerField()
+    mean_difference = serializers.FloatField(allow_null=True, help_text="Of the numbers of these answers.")
+    moved_outputs = serializers.ListField(
+        child=serializers.CharField(), help_text="Outputs that the version under trial distributes otherwise."
+    )
+    answered_otherwise = OtherwiseOut(
+        many=True, help_text="The newest sampled requests of which both differ."
+    )
 
 
 def _read(row: Endpoint, status: int = 200) -> Response:
@@ -174,8 +237,85 @@ class Version(APIView):
             max_error_increase=asked["max_error_increase"],
             max_latency_ratio=asked["max_latency_ratio"],
             automatic=asked["automatic"],
+            shadow=asked["shadow"],
+            min_agreement=asked["min_agreement"],
+            max_accuracy_loss=asked["max_accuracy_loss"],
+            same_outputs=asked["same_outputs"],
         )
         return _read(services.change_version(actor_of(request), team, name, asked["version"], policy))
+
+
+class CollectionOut(serializers.Serializer[Any]):
+    dataset = serializers.CharField()
+    purposes = serializers.ListField(child=serializers.CharField(), help_text="None: nothing is collected.")
+    days = serializers.IntegerField(help_text="How long a request is kept.")
+    requests = serializers.IntegerField(help_text="That are kept.")
+    size = serializers.IntegerField(help_text="Of these, in bytes.")
+    fresh = serializers.IntegerField(help_text="Of these, that no version has yet.")
+    first_ms = serializers.IntegerField(allow_null=True)
+    last_ms = serializers.IntegerField(allow_null=True)
+    version = serializers.IntegerField(allow_null=True, help_text="The newest that was made of them.")
+    snapshot = serializers.CharField(allow_null=True)
+    error = serializers.CharField(help_text="Why the last version could not be made.")
+
+
+class Collection(APIView):
+    @extend_schema(responses=CollectionOut)
+    def get(self, request: Request, team: str, name: str) -> Response:
+        """Read what is kept of the requests of an endpoint, as data."""
+        row = queries.find(team, name, actor_of(request).sees)
+        if row is None:
+            raise TrainmasterError("not_found", what=f"endpoint {name} in team {team}")
+        return _collection(row)
+
+    @extend_schema(request=None, responses={201: CollectionOut})
+    def post(self, request: Request, team: str, name: str) -> Response:
+        """Make a version of the dataset of its requests now."""
+        return _collection(services.publish_collected(actor_of(request), team, name), 201)
+
+
+def _collection(row: Endpoint, status: int = 200) -> Response:
+    kept, made = collecting.collected(row), row.collection
+    answer = {
+        "dataset": queries.collected_name(row), "purposes": row.spec.get("collect_for", []),
+        "days": row.spec.get("collect_days", 30), "requests": kept.requests, "size": kept.size, "fresh": kept.fresh,
+        "first_ms": kept.first_ms, "last_ms": kept.last_ms, "version": made.get("version"),
+        "snapshot": made.get("snapshot"), "error": made.get("error", ""),
+    }  # fmt: skip
+    return Response(CollectionOut(answer).data, status=status)
+
+
+class Canary(APIView):
+    @extend_schema(responses=TrialOut)
+    def get(self, request: Request, team: str, name: str) -> Response:
+        """Read what is known of the version under trial, beside the version in use."""
+        row = queries.find(team, name, actor_of(request).sees)
+        if row is None:
+            raise TrainmasterError("not_found", what=f"endpoint {name} in team {team}")
+        if row.canary is None:
+            raise TrainmasterError("not_found", what=f"version under trial of endpoint {name}")
+        policy = queries.canary_policy(row)
+        seen = watching.watch(row, policy, now_ms())
+        canary = seen.canary
+        return Response(
+            TrialOut({
+                "shadow": policy.shadow, "share_percent": policy.share / 100, "automatic": policy.automatic,
+                "verdict": row.verdict, "began_ms": seen.began_ms,
+                "stable": _of_version(row.stable.version, seen.stable, seen.stable_quality),
+                "canary": _of_version(row.canary.version, canary, seen.canary_quality),
+                "compared": canary.compared, "alike": canary.alike,
+                "mean_difference": canary.difference if canary.compared else None,
+                "moved_outputs": watching.moved_outputs(row, seen.began_ms),
+                "answered_otherwise": watching.answered_otherwise(row, MOST_OTHERWISE),
+            }).data
+        )  # fmt: skip
+
+
+def _of_version(number: int, traffic: Traffic, quality: Quality) -> dict[str, Any]:
+    return {
+        "version": number, "requests": traffic.requests, "failures": traffic.errors, "p50_ms": traffic.p50_ms,
+        "p99_ms": traffic.p99_ms, "accuracy": quality.accuracy, "labelled": quality.labelled,
+    }  # fmt: skip
 
 
 class Promote(APIView):

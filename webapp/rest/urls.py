@@ -246,6 +246,12 @@ urlpatterns = [
         "endpoints/<str:team>/<str:name>/quality", labels.OnlineQuality.as_view(), name="api-endpoint-quality"
     ),
     path("endpoints/<str:team>/<str:name>/version", endpoints.Version.as_view(), name="api-endpoint-version"),
+    path("endpoints/<str:team>/<str:name>/canary", endpoints.Canary.as_view(), name="api-endpoint-canary"),
+    path(
+        "endpoints/<str:team>/<str:name>/collection",
+        endpoints.Collection.as_view(),
+        name="api-endpoint-collection",
+    ),
     path("endpoints/<str:team>/<str:name>/promote", endpoints.Promote.as_view(), name="api-endpoint-promote"),
     path(
         "endpoints/<str:team>/<str:name>/rollback", endpoints.RollBack.as_view(), name="api-endpoint-rollback"

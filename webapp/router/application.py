@@ -12,8 +12,9 @@ from django.conf import settings
 from trainmaster_wire.inference.service import make_server
 from webapp.router.callers import Callers, may_call
 from webapp.router.duties import Duties
-from webapp.router.forwarding import Forwarding, Incoming
+from webapp.router.forwarding import Forwarding
 from webapp.router.grpc_door import Endpoints
+from webapp.router.incoming import Incoming
 from webapp.router.refusals import Refused
 from webapp.router.state import State
 from webapp.serving.values import Route

@@ -62,6 +62,7 @@ def key_of(route: Route, method: str, path: str, headers: dict[bytes, str], body
     if (
         not route.cache_seconds
         or route.share
+        or route.shadow
         or method != "POST"
         or not path.endswith(("/predict", "/infer"))
     ):

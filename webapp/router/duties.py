@@ -82,9 +82,11 @@ class Duties:
             upstream.ready = False
 
     async def _store(self) -> None:
-        counts = self._state.counted(time.time_ns() // 1_000_000)
-        if counts:
+        now = time.time_ns() // 1_000_000
+        if counts := self._state.counted(now):
             await _in_thread(services.count_traffic, self._id, counts)
+        if shadows := self._state.shadowed(now):
+            await _in_thread(services.count_shadows, self._id, shadows)
         samples = self._state.sampled()
         if samples:
             await _in_thread(services.keep_answers, samples)

@@ -8,50 +8,24 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from platform_core.serving.routing import choose, to_canary
-from trainmaster.serving.http import TOKEN_HEADER
-from webapp.router.cache import LARGEST, Cache, key_of
+from webapp.router.cache import LARGEST, Cache
 from webapp.router.connections import Answer, Connections, Lost, Unreachable, Unsendable
+from webapp.router.incoming import HOP, REQUEST_ID, Incoming, now_ms
 from webapp.router.refusals import Refused
+from webapp.router.shadowing import Shadowing
 from webapp.router.state import State, Upstream
-from webapp.serving.values import Route, SampledAnswer, replica_token
+from webapp.serving.values import Route, SampledAnswer
 
 MOST_TRIES = 4
 HOLD_SECONDS = 60.0  # a request may wait for a replica that starts
 LARGEST_SAMPLE = 64 << 10  # of a request and of an answer whose features are kept
 LOST = (502, 503)  # of a replica that drains: another one answers
-KEY_HEADER = b"x-session"  # requests of one session go to one replica, and to one version
 CACHE = b"x-cache"  # "hit": no replica was asked
-REQUEST_ID = b"x-request-id"  # of the caller, or made here: labels name it
-_HOP = {
-    b"connection",
-    b"transfer-encoding",
-    b"keep-alive",
-    b"te",
-    b"trailer",
-    b"upgrade",
-}  # of one connection each
-_OWN = _HOP | {b"host", b"authorization", b"content-length", b"expect", TOKEN_HEADER}
-_REPLACED = _HOP | {b"date", b"server", REQUEST_ID}
+_REPLACED = HOP | {b"date", b"server", REQUEST_ID}
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
-
-
-@dataclass(frozen=True, slots=True)
-class Incoming:
-    method: str
-    path: str
-    headers: dict[bytes, str]
-    body: bytes
-
-    @property
-    def key(self) -> str:
-        return self.headers.get(KEY_HEADER, "")
-
-    def cache_key(self, route: Route) -> bytes | None:
-        return key_of(route, self.method, self.path, self.headers, self.body)
 
 
 class Forwarding:
@@ -59,8 +33,14 @@ class Forwarding:
         self._state, self._wake = state, wake
         self._connections, self._cache = Connections(), Cache()
         self._rng = random.Random()
+        self._shadowing = Shadowing(state, self._connections, self._rng)
+
+    async def settled(self) -> None:
+        """Returns once no copy of a request is under way."""
+        await self._shadowing.settled()
 
     def close(self) -> None:
+        self._shadowing.close()
         self._connections.close()
 
     async def forward(self, route: Route, incoming: Incoming, receive: Any, send: Any) -> None:
@@ -88,7 +68,7 @@ class Forwarding:
         headers = [*kept.headers, (REQUEST_ID, self._request_id(incoming).encode()), (CACHE, b"hit")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": kept.body})
-        self._state.count(route, route.stable_id, _now_ms(), 0.0, failed=False)
+        self._state.count(route, route.stable_id, now_ms(), 0.0, 0.0, failed=False)
         return True
 
     async def _tries(self, route: Route, incoming: Incoming, send: Any) -> None:
@@ -117,7 +97,7 @@ class Forwarding:
             by_id = {upstream.address.id: upstream for upstream in ready}
             draws = self._rng.random(), self._rng.random()
             targets = [upstream.target for upstream in ready]
-            chosen = choose(targets, draws, now_ms=_now_ms(), key=incoming.key, tried=tried)
+            chosen = choose(targets, draws, now_ms=now_ms(), key=incoming.key, tried=tried)
             if chosen is not None:
                 return by_id[chosen.id]
             tried.clear()
@@ -126,29 +106,29 @@ class Forwarding:
             await self._wait(route, deadline)
 
     async def _wait(self, route: Route, deadline: float) -> None:
-        left = deadline - time.monotonic()
+        began = time.monotonic()
+        left = deadline - began
         try:
             async with asyncio.timeout(left), self._state.changed:
                 await self._state.changed.wait()
         except TimeoutError:
             sentence = f"no replica of {route.name} was ready within {HOLD_SECONDS:.0f} s"
             raise Refused(503, sentence, 10) from None
+        finally:
+            self._state.held(route, now_ms(), (time.monotonic() - began) * 1000)
 
     async def _once(
         self, route: Route, upstream: Upstream, incoming: Incoming, send: Any, began: float, last: bool
     ) -> bool:
         """Whether it was answered. False: the replica was lost before its answer began, so another may try."""
         address = upstream.address
-        headers = [
-            (name, value.encode("latin-1")) for name, value in incoming.headers.items() if name not in _OWN
-        ]
-        headers.append((TOKEN_HEADER, replica_token(address.job_id).encode()))
         upstream.outstanding += 1
+        asked = time.perf_counter()
         started, failed = False, True
         try:
             place = address.host, address.port
             response = await self._connections.request(
-                place, incoming.method, incoming.path, headers, incoming.body
+                place, incoming.method, incoming.path, incoming.headers_for(address), incoming.body
             )
             try:
                 if response.status in LOST and not last:
@@ -160,7 +140,7 @@ class Forwarding:
             upstream.circuit = upstream.circuit.succeeded()
             return True
         except Lost as error:
-            upstream.circuit = upstream.circuit.failed(_now_ms())
+            upstream.circuit = upstream.circuit.failed(now_ms())
             if isinstance(error, Unreachable):
                 upstream.ready = False  # until it is found ready again
             if started:
@@ -177,8 +157,9 @@ class Forwarding:
         finally:
             upstream.outstanding -= 1
             if started or last:
-                latency_ms = (time.perf_counter() - began) * 1000
-                self._state.count(route, address.version_id, _now_ms(), latency_ms, failed)
+                ended = time.perf_counter()
+                latency_ms, in_flight_ms = (ended - began) * 1000, (ended - asked) * 1000
+                self._state.count(route, address.version_id, now_ms(), latency_ms, in_flight_ms, failed)
 
     async def _answer(
         self, route: Route, version_id: str, incoming: Incoming, response: Answer, send: Any
@@ -186,25 +167,26 @@ class Forwarding:
         """Passes the answer on, and keeps what is sampled of it."""
         key, cache_key = self._request_id(incoming), incoming.cache_key(route)
         keeping = cache_key is not None and response.status == 200 and version_id == route.stable_id
-        sampling = self._sampling(route, incoming, response.status)
-        most = max(LARGEST if keeping else -1, LARGEST_SAMPLE if sampling else -1)
+        small = incoming.method == "POST" and response.status == 200 and len(incoming.body) <= LARGEST_SAMPLE
+        sampling = small and self._rng.random() * 100 < route.sample_percent
+        shadowing = small and self._shadowing.wants(route, incoming)
+        most = max(LARGEST if keeping else -1, LARGEST_SAMPLE if sampling or shadowing else -1)
         answer = await _pass_on(response, send, most, key)
         if answer is None:
             return
         if cache_key is not None and keeping:
             headers = [pair for pair in response.headers if pair[0] not in _REPLACED]
             self._cache.put(cache_key, headers, answer, route.cache_seconds)
-        if sampling and len(answer) <= LARGEST_SAMPLE:
-            self._state.sample(
-                SampledAnswer(
-                    route.endpoint_id, version_id, _now_ms(), incoming.body, answer, route.redact, key
-                )
-            )
-
-    def _sampling(self, route: Route, incoming: Incoming, status: int) -> bool:
-        """Whether the features of this answer are kept."""
-        wanted = incoming.method == "POST" and status == 200 and len(incoming.body) <= LARGEST_SAMPLE
-        return wanted and self._rng.random() * 100 < route.sample_percent
+        if len(answer) > LARGEST_SAMPLE:
+            return
+        told = SampledAnswer(
+            route.endpoint_id, version_id, now_ms(), incoming.body, answer, route.redact, key,
+            collected=route.consent.given(incoming.consent),
+        )  # fmt: skip
+        if sampling:
+            self._state.sample(told)
+        if shadowing:
+            self._shadowing.begin(route, incoming, told, sampling)
 
     def _request_id(self, incoming: Incoming) -> str:
         given = incoming.headers.get(REQUEST_ID, "")
@@ -225,7 +207,3 @@ async def _pass_on(response: Answer, send: Any, most: int, key: str) -> bytes | 
         await send({"type": "http.response.body", "body": part, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
     return b"".join(parts) if size <= most else None
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainmaster_wire.inference.service import Headers, Reply
 from webapp.router.connections import Lost
-from webapp.router.forwarding import Incoming
+from webapp.router.incoming import Incoming
 from webapp.router.refusals import Refused
 
 if TYPE_CHECKING:

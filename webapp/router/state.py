@@ -5,11 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+from platform_core.serving.comparison import Comparison
 from platform_core.serving.latency import BUCKETS, bucket_of
 from platform_core.serving.routing import Circuit, Target
-from webapp.serving.values import BUCKET_MS, ReplicaAddress, Route, SampledAnswer, TrafficCount
+from webapp.serving.values import (
+    BUCKET_MS,
+    ReplicaAddress,
+    Route,
+    SampledAnswer,
+    ShadowCount,
+    TrafficCount,
+)
 
+T = TypeVar("T")
 MOST_SAMPLES = 20  # of an endpoint in one step of storing
 
 
@@ -35,6 +45,16 @@ class Count:
     latencies: list[int] = field(default_factory=lambda: [0] * BUCKETS)
 
 
+@dataclass(slots=True)
+class Shadowed:
+    requests: int = 0
+    errors: int = 0
+    latencies: list[int] = field(default_factory=lambda: [0] * BUCKETS)
+    compared: int = 0
+    alike: int = 0
+    difference: float = 0.0
+
+
 class State:
     """On the event loop alone. A new table replaces the old one at once; requests under way keep their replica."""
 
@@ -43,6 +63,7 @@ class State:
         self.upstreams: dict[tuple[str, int], Upstream] = {}
         self.changed = asyncio.Condition()
         self._counts: dict[tuple[str, str, int], Count] = {}
+        self._shadows: dict[tuple[str, str, int], Shadowed] = {}
         self._samples: dict[str, list[SampledAnswer]] = {}
 
     async def replace(self, routes: Iterable[Route]) -> None:
@@ -67,19 +88,56 @@ class State:
         ]
         return [upstream for upstream in found if upstream.ready]
 
-    def count(self, route: Route, version_id: str, now_ms: int, latency_ms: float, failed: bool) -> None:
-        count = self._counts.setdefault((route.endpoint_id, version_id, now_ms - now_ms % BUCKET_MS), Count())
+    def count(
+        self, route: Route, version_id: str, now_ms: int, latency_ms: float, in_flight_ms: float, failed: bool
+    ) -> None:
+        """An answer. `in_flight_ms`: of its latency the part that was not `held`."""
+        count = self._counts.setdefault(_step(route, version_id, now_ms), Count())
         count.requests += 1
         count.errors += failed
-        count.in_flight_ms += latency_ms
+        count.in_flight_ms += in_flight_ms
         count.latencies[bucket_of(latency_ms)] += 1
+
+    def held(self, route: Route, now_ms: int, waited_ms: float) -> None:
+        """A request that waits for a replica counts while it waits: an endpoint is not idle that somebody asks."""
+        count = self._counts.setdefault(_step(route, route.stable_id, now_ms), Count())
+        count.in_flight_ms += waited_ms
+
+    def count_shadow(
+        self,
+        route: Route,
+        version_id: str,
+        now_ms: int,
+        latency_ms: float,
+        found: Comparison | None,
+        *,
+        failed: bool,
+    ) -> None:
+        count = self._shadows.setdefault(_step(route, version_id, now_ms), Shadowed())
+        count.requests += 1
+        count.errors += failed
+        count.latencies[bucket_of(latency_ms)] += 1
+        if found is not None:
+            count.compared += 1
+            count.alike += found.alike
+            count.difference += found.difference
 
     def counted(self, now_ms: int) -> list[TrafficCount]:
         """All that is not surely stored yet; what is older than two steps is forgotten."""
-        self._counts = {key: one for key, one in self._counts.items() if key[2] > now_ms - 3 * BUCKET_MS}
+        self._counts = _recent(self._counts, now_ms)
         return [
             TrafficCount(*key, one.requests, one.errors, round(one.in_flight_ms), tuple(one.latencies))
             for key, one in self._counts.items()
+        ]
+
+    def shadowed(self, now_ms: int) -> list[ShadowCount]:
+        """As `counted`, of the shadows."""
+        self._shadows = _recent(self._shadows, now_ms)
+        return [
+            ShadowCount(
+                *key, one.requests, one.errors, tuple(one.latencies), one.compared, one.alike, one.difference
+            )
+            for key, one in self._shadows.items()
         ]
 
     def sample(self, answer: SampledAnswer) -> None:
@@ -92,3 +150,14 @@ class State:
         """Those since the last call."""
         samples, self._samples = self._samples, {}
         return [answer for kept in samples.values() for answer in kept]
+
+
+_Step = tuple[str, str, int]  # endpoint, version, begin of the ten seconds
+
+
+def _step(route: Route, version_id: str, now_ms: int) -> _Step:
+    return route.endpoint_id, version_id, now_ms - now_ms % BUCKET_MS
+
+
+def _recent(counts: dict[_Step, T], now_ms: int) -> dict[_Step, T]:
+    return {key: one for key, one in counts.items() if key[2] > now_ms - 3 * BUCKET_MS}

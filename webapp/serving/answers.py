@@ -16,7 +16,7 @@ from platform_core.units import DAY_MS
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.base.identity import now_ms
-from webapp.serving import queries
+from webapp.serving import collecting, queries
 from webapp.serving.models import AnswerSample, Endpoint, Prediction
 from webapp.serving.values import SampledAnswer
 from webapp.sockets import services as sockets
@@ -42,6 +42,7 @@ def keep_answers(answers: Sequence[SampledAnswer]) -> None:
         if one.request_id and (outputs := outputs_of(known))
     ]  # fmt: skip
     Prediction.objects.bulk_create(predictions, ignore_conflicts=True)
+    collecting.keep([one for one in answers if one.collected])
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,10 @@ class Joined:
 
 @transaction.atomic
 def label(actor: Actor, team: str, name: str, labels: Mapping[str, Any]) -> Joined:
-    """Joins labels by request id; a later one takes the place of an earlier one. Raises request_invalid."""
+    """Joins labels by request id, for each version that answered; a later one takes the place of an earlier one.
+
+    Raises request_invalid.
+    """
     permissions.require(actor, "endpoint.label", team, what=f"endpoint {name} in team {team}")
     row = queries.find(team, name, None)
     if row is None:
@@ -69,11 +73,14 @@ def label(actor: Actor, team: str, name: str, labels: Mapping[str, Any]) -> Join
             other.append(prediction.request)
             continue
         prediction.correct, prediction.error, prediction.labelled_ms = result.correct, result.error, now_ms()
+        prediction.label = labels[prediction.request]
         known.append(prediction)
-    Prediction.objects.bulk_update(known, ["correct", "error", "labelled_ms"], batch_size=1_000)
+    Prediction.objects.bulk_update(known, ["correct", "error", "label", "labelled_ms"], batch_size=1_000)
     sockets.publish(f"endpoint:{row.id}")
-    found = {prediction.request for prediction in known} | set(other)
-    return Joined(len(known), tuple(key for key in labels if key not in found), tuple(other))
+    joined = {prediction.request for prediction in known}
+    shapeless = tuple(dict.fromkeys(key for key in other if key not in joined))
+    unknown = tuple(key for key in labels if key not in joined and key not in shapeless)
+    return Joined(len(joined), unknown, shapeless)
 
 
 def forget_predictions(row: Endpoint, at_ms: int) -> None:

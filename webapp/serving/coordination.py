@@ -12,7 +12,7 @@ from platform_core.errors import TrainmasterError
 from platform_core.jobs.states import TERMINAL, WAITING, JobState
 from platform_core.serving import spec as specification
 from platform_core.serving.autoscaling import scale
-from platform_core.serving.canary import Continue, Promote, RollBack, Watch, judge
+from platform_core.serving.canary import Continue, Promote, RollBack, judge
 from platform_core.serving.replicas import Action, Drain, Start, Stop, plan, state_of
 from platform_core.serving.replicas import Endpoint as EndpointValue
 from platform_core.serving.replicas import Replica as ReplicaValue
@@ -21,9 +21,8 @@ from platform_core.units import DAY_MS, SECOND_MS
 from webapp.base import lease
 from webapp.base.identity import now_ms
 from webapp.base.lease import Leadership
-from webapp.serving import drift, history, queries, services
-from webapp.serving.models import Endpoint, Replica, TrafficSample
-from webapp.serving.values import BUCKET_MS
+from webapp.serving import drift, history, queries, services, watching
+from webapp.serving.models import Endpoint, Replica, ShadowSample, TrafficSample
 from webapp.sockets import services as sockets
 
 log = logging.getLogger(__name__)
@@ -40,7 +39,8 @@ def coordinate() -> bool:
         for endpoint_id in Endpoint.objects.exclude(state=EndpointState.STOPPED).values_list("id", flat=True):
             advance(endpoint_id, leadership)
         drift.look(now_ms(), lambda: lease.fenced(leadership))
-        TrafficSample.objects.filter(at_ms__lt=now_ms() - KEPT_MS).delete()
+        for samples in (TrafficSample, ShadowSample):
+            samples.objects.filter(at_ms__lt=now_ms() - KEPT_MS).delete()
     except lease.LostLease as lost:
         log.info("round dropped: %s", lost)
     finally:
@@ -107,13 +107,8 @@ def _judge(row: Endpoint, replicas: list[Replica], now: int) -> None:
     if ready and row.canary_ready_ms is None:
         row.canary_ready_ms = now
         row.save(update_fields=["canary_ready_ms"])
-    began = row.canary_since_ms or now
-    since = began - began % BUCKET_MS
-    watch = Watch(
-        began, row.canary_ready_ms, queries.traffic(row.id, row.stable_id, since),
-        queries.traffic(row.id, row.canary_id, since),
-    )  # fmt: skip
-    match judge(queries.canary_policy(row), watch, now):
+    policy = queries.canary_policy(row)
+    match judge(policy, watching.watch(row, policy, now), now):
         case Continue(reason):
             Endpoint.objects.filter(id=row.id).update(verdict=reason)
             row.verdict = reason

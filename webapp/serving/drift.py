@@ -111,10 +111,10 @@ def _rows(
 ) -> tuple[dict[str, list[Row]], list[Row]]:
     """With their slices, of which the largest of the window are looked at."""
     largest = largest_slices((slices_of(one, names) for one in newest), MOST_SLICES)
-    by_name = {name: [_row(one, names, largest) for one in rows] for name, rows in references.items()}
-    return by_name, [_row(one, names, largest) for one in newest]
+    by_name = {name: [row_of(one, names, largest) for one in rows] for name, rows in references.items()}
+    return by_name, [row_of(one, names, largest) for one in newest]
 
 
-def _row(sample: Features, names: Collection[str], largest: frozenset[str]) -> Row:
+def row_of(sample: Features, names: Collection[str] = (), largest: frozenset[str] = frozenset()) -> Row:
     features = {name: tuple(value) if isinstance(value, list) else value for name, value in sample.items()}
     return Row(features, tuple(name for name in slices_of(sample, names) if name in largest))

@@ -28,6 +28,9 @@ class Endpoint(models.Model):
     drift = models.JSONField(
         default=dict, help_text="last look for drift: at_ms, references and window (rows), findings"
     )
+    collection = models.JSONField(
+        default=dict, help_text="of its newest dataset: at_ms, snapshot, version, last (id), error"
+    )
     stopped = models.BooleanField(default=False)
     created_ms = models.BigIntegerField()
     stopped_ms = models.BigIntegerField(null=True)
@@ -77,6 +80,29 @@ class TrafficSample(models.Model):
         indexes = [models.Index(fields=["at_ms"], name="traffic_by_time")]
 
 
+class ShadowSample(models.Model):
+    """What one router saw of a shadow in ten seconds: copies of requests, whose callers were answered by another."""
+
+    endpoint = models.ForeignKey(Endpoint, models.CASCADE, related_name="shadows")
+    model_version = models.ForeignKey("registry.ModelVersion", models.CASCADE, related_name="+")
+    router = models.CharField(max_length=40)
+    at_ms = models.BigIntegerField(help_text="the beginning of the ten seconds")
+    requests = models.PositiveIntegerField()
+    errors = models.PositiveIntegerField()
+    latencies = models.JSONField(help_text="counts by bucket")
+    compared = models.PositiveIntegerField(help_text="answers beside those of the version in use")
+    alike = models.PositiveIntegerField()
+    difference = models.FloatField(help_text="sum over the compared (platform_core.serving.comparison)")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["endpoint", "model_version", "router", "at_ms"], name="one_shadow_sample_a_router"
+            )
+        ]
+        indexes = [models.Index(fields=["at_ms"], name="shadows_by_time")]
+
+
 class AnswerSample(models.Model):
     """The features of one request and its answer; never the request itself."""
 
@@ -91,6 +117,21 @@ class AnswerSample(models.Model):
         indexes = [models.Index(fields=["endpoint", "model_version", "id"], name="answers_of_a_version")]
 
 
+class CollectedRequest(models.Model):
+    """A sampled request and its answer, kept as data with the consent of the caller."""
+
+    endpoint = models.ForeignKey(Endpoint, models.CASCADE, related_name="collected")
+    model_version = models.ForeignKey("registry.ModelVersion", models.CASCADE, related_name="+")
+    request = models.CharField(max_length=64, help_text="X-Request-Id")
+    at_ms = models.BigIntegerField()
+    rows = models.JSONField(help_text="input and output of each row (platform_core.serving.collection)")
+    bytes = models.PositiveIntegerField(help_text="of rows")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["endpoint", "request"], name="one_collected_request")]
+        indexes = [models.Index(fields=["endpoint", "at_ms"], name="collected_by_time")]
+
+
 class TrainingReference(models.Model):
     """Features of a sample of the data that a version was trained on, from the file that came with it."""
 
@@ -103,7 +144,7 @@ class TrainingReference(models.Model):
 
 
 class Prediction(models.Model):
-    """What one sampled request was answered, until a label says what was right."""
+    """What a version answered to one sampled request, until a label says what was right."""
 
     endpoint = models.ForeignKey(Endpoint, models.CASCADE, related_name="predictions")
     model_version = models.ForeignKey("registry.ModelVersion", models.CASCADE, related_name="+")
@@ -112,11 +153,14 @@ class Prediction(models.Model):
     outputs = models.JSONField(help_text="features of the answer (platform_core.serving.quality)")
     correct = models.BooleanField(null=True, help_text="null: it has no label")
     error = models.FloatField(null=True)
+    label = models.JSONField(null=True)
     labelled_ms = models.BigIntegerField(null=True)
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["endpoint", "request"], name="one_prediction_a_request")
+            models.UniqueConstraint(
+                fields=["endpoint", "request", "model_version"], name="one_prediction_a_version"
+            )
         ]
         indexes = [
             models.Index(fields=["endpoint", "model_version", "-at_ms"], name="predictions_of_a_version")

@@ -12,6 +12,7 @@ from django.db.models import Avg, Count, F, Q, QuerySet, Sum
 from platform_core.jobs.states import TERMINAL, JobState
 from platform_core.serving.autoscaling import Reading
 from platform_core.serving.canary import CanaryPolicy, Traffic
+from platform_core.serving.collection import Consent
 from platform_core.serving.latency import added, quantile_ms
 from platform_core.serving.quality import Quality
 from platform_core.serving.states import EndpointState, ReplicaState
@@ -69,17 +70,22 @@ def routes() -> list[Route]:
         addresses[endpoint].append(ReplicaAddress(key, version, version_id, canary, job, attempt, host, port))
     return [
         Route(
-            row.id, row.team_id, row.name, row.stable_id, _share(row), row.spec["retry"],
+            row.id, row.team_id, row.name, row.stable_id, _share(row, shadow=False), row.spec["retry"],
             row.spec["rate_limit"], not row.wanted, tuple(addresses[row.id]),
             row.spec.get("sample_percent", 0), tuple(row.spec.get("redact", ())),
-            row.spec.get("cache_seconds", 0),
+            row.spec.get("cache_seconds", 0), _share(row, shadow=True), consent_of(row),
         )
         for row in endpoints
     ]  # fmt: skip
 
 
-def _share(row: Endpoint) -> int:
-    return canary_policy(row).share if row.canary_id else 0
+def consent_of(row: Endpoint) -> Consent:
+    return Consent(tuple(row.spec.get("collect_for", ())), row.spec.get("ask_consent", True))
+
+
+def _share(row: Endpoint, *, shadow: bool) -> int:
+    policy = canary_policy(row)
+    return policy.share if row.canary_id and policy.shadow == shadow else 0
 
 
 def canary_policy(row: Endpoint) -> CanaryPolicy:
@@ -135,6 +141,25 @@ def names(endpoint_ids: Collection[str]) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestData:
+    """The dataset of the requests of an endpoint, and how long they may be kept."""
+
+    team: str
+    dataset: str
+    days: int
+
+
+def request_data() -> list[RequestData]:
+    """Also of endpoints that are stopped."""
+    rows = Endpoint.objects.exclude(collection={}).order_by("id")
+    return [RequestData(row.team_id, collected_name(row), row.spec.get("collect_days", 30)) for row in rows]
+
+
+def collected_name(row: Endpoint) -> str:
+    return f"{row.name}-requests"
+
+
+@dataclass(frozen=True, slots=True)
 class Drift:
     """What of an endpoint has drifted, by the last look."""
 
@@ -176,6 +201,13 @@ def online_quality(row: Endpoint, now_ms: int) -> list[tuple[int, str, Quality]]
     numbers = {one.id: one.version for one in (row.stable, row.canary) if one is not None}
     found = qualities(row.id, list(numbers), now_ms)
     return [(numbers[version], window, quality) for (version, window), quality in found.items()]
+
+
+def quality_since(endpoint_id: str, version_id: str, since_ms: int) -> Quality:
+    """Of the answers of one version since then."""
+    return _quality(
+        Prediction.objects.filter(endpoint=endpoint_id, model_version=version_id, at_ms__gte=since_ms)
+    )
 
 
 def online(row: Endpoint, version_id: str) -> Quality:

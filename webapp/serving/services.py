@@ -23,14 +23,15 @@ from webapp.events import services as events
 from webapp.jobs import services as jobs
 from webapp.registry import queries as registry
 from webapp.registry import services as registry_services
-from webapp.serving import queries
+from webapp.serving import collecting, queries
 from webapp.serving.answers import keep_answers, label
-from webapp.serving.models import Endpoint, Replica, TrafficSample
-from webapp.serving.values import ROUTES, TrafficCount
+from webapp.serving.models import Endpoint, Replica, ShadowSample, TrafficSample
+from webapp.serving.values import ROUTES, ShadowCount, TrafficCount
 from webapp.sockets import services as sockets
 
 __all__ = [
     "change_version",
+    "count_shadows",
     "count_traffic",
     "create",
     "drain_replicas",
@@ -39,6 +40,7 @@ __all__ = [
     "keep_answers",
     "label",
     "promote",
+    "publish_collected",
     "replica_spec",
     "roll_back",
     "scale",
@@ -107,12 +109,15 @@ def change_version(actor: Actor, team: str, name: str, version: int, policy: Can
         if version_id == row.stable_id:
             why = f"{name} serves it already"
             raise TrainmasterError("request_invalid", what=f"version {version}", why=why)
+        if policy.shadow and not row.spec["retry"]:
+            why = f"a shadow answers requests a second time, and retry is false for {name}"
+            raise TrainmasterError("request_invalid", what="shadow", why=why)
         row.canary_id, row.canary_policy = version_id, asdict(policy)
         row.canary_since_ms, row.canary_ready_ms, row.verdict = now_ms(), None, ""
         row.save()
         _tell(
             row,
-            "CanaryStarted",
+            "ShadowStarted" if policy.shadow else "CanaryStarted",
             actor.name,
             f"version {version} with {policy.share / 100:g} % of the requests",
         )
@@ -135,7 +140,7 @@ def roll_back(actor: Actor, team: str, name: str) -> Endpoint:
 
 def end_canary(row: Endpoint, *, promoted: bool, actor: str, reason: str) -> None:
     """Inside the caller's transaction. A router that reads its routes after it asks no replica that was rolled back."""
-    canary = row.canary_id
+    canary, role = row.canary_id, "Shadow" if queries.canary_policy(row).shadow else "Canary"
     if promoted:
         assert canary is not None
         row.stable_id = canary
@@ -146,7 +151,7 @@ def end_canary(row: Endpoint, *, promoted: bool, actor: str, reason: str) -> Non
             state=ReplicaState.ENDED
         )
         drain_replicas(list(rolled_back.values_list("id", flat=True)), now_ms())
-    _tell(row, "CanaryPromoted" if promoted else "CanaryRolledBack", actor, reason)
+    _tell(row, f"{role}Promoted" if promoted else f"{role}RolledBack", actor, reason)
 
 
 def stop(actor: Actor, team: str, name: str) -> Endpoint:
@@ -157,6 +162,16 @@ def stop(actor: Actor, team: str, name: str) -> Endpoint:
         row.save(update_fields=["stopped", "state"])
         _tell(row, "EndpointStopped", actor.name, "")
         return row
+
+
+def publish_collected(actor: Actor, team: str, name: str) -> Endpoint:
+    """Makes a version of the dataset of its requests now."""
+    with transaction.atomic():
+        row = _locked(actor, team, name, "endpoint.change")
+    version = collecting.publish(row)
+    with transaction.atomic():
+        _tell(row, "RequestsPublished", actor.name, f"{queries.collected_name(row)} version {version}")
+    return row
 
 
 def start_replica(row: Endpoint, version_id: str) -> None:
@@ -257,6 +272,25 @@ def count_traffic(router: str, counts: Sequence[TrafficCount]) -> None:
         update_conflicts=True,
         unique_fields=["endpoint", "model_version", "router", "at_ms"],
         update_fields=["requests", "errors", "in_flight_ms", "latencies"],
+    )  # fmt: skip
+    for endpoint_id in {one.endpoint_id for one in counts}:
+        sockets.publish(f"endpoint:{endpoint_id}")
+
+
+def count_shadows(router: str, counts: Sequence[ShadowCount]) -> None:
+    """As `count_traffic`, of shadows."""
+    ShadowSample.objects.bulk_create(
+        [
+            ShadowSample(
+                endpoint_id=one.endpoint_id, model_version_id=one.version_id, router=router, at_ms=one.at_ms,
+                requests=one.requests, errors=one.errors, latencies=list(one.latencies), compared=one.compared,
+                alike=one.alike, difference=one.difference,
+            )
+            for one in counts
+        ],
+        update_conflicts=True,
+        unique_fields=["endpoint", "model_version", "router", "at_ms"],
+        update_fields=["requests", "errors", "latencies", "compared", "alike", "difference"],
     )  # fmt: skip
     for endpoint_id in {one.endpoint_id for one in counts}:
         sockets.publish(f"endpoint:{endpoint_id}")

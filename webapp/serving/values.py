@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from platform_core.serving.collection import Consent
+
 BUCKET_MS = 10_000
+NOTHING_COLLECTED = Consent()
 ROUTES = "routes"  # the subject that routers listen to
 
 
@@ -31,7 +34,7 @@ class ReplicaAddress:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """An endpoint as a router needs it. `share`: of the canary, in ten-thousandths."""
+    """An endpoint as a router needs it. `share`: of the canary, in ten-thousandths; `shadow`: of copies for it."""
 
     endpoint_id: str
     team: str
@@ -45,6 +48,8 @@ class Route:
     sample_percent: int = 0
     redact: tuple[str, ...] = ()
     cache_seconds: int = 0
+    shadow: int = 0
+    consent: Consent = NOTHING_COLLECTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,7 @@ class SampledAnswer:
     answer: bytes
     redact: tuple[str, ...] = ()
     request_id: str = ""
+    collected: bool = False  # its caller agrees that it is kept as data
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,21 @@ class TrafficCount:
     errors: int
     in_flight_ms: int
     latencies: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowCount:
+    """What a shadow answered to copies of requests. `difference`: sum over those that could be compared."""
+
+    endpoint_id: str
+    version_id: str
+    at_ms: int
+    requests: int
+    errors: int
+    latencies: tuple[int, ...]
+    compared: int
+    alike: int
+    difference: float
 
 
 def replica_token(job_id: str) -> str:

@@ -3,12 +3,13 @@ would go next."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
 
 from platform_core.lineage.graph import Kind
-from platform_core.units import DAY_MS
+from platform_core.units import DAY_MS, plural
 from webapp.base.identity import now_ms
 from webapp.datasets import queries as datasets
 from webapp.datasets import services as dataset_services
@@ -21,6 +22,7 @@ from webapp.jobs import queries as jobs
 from webapp.jobs import services as job_services
 from webapp.metrics import queries as metrics
 from webapp.recalls import queries as recalls
+from webapp.serving import queries as serving
 
 AT_ONCE = 500
 
@@ -55,12 +57,21 @@ def retain() -> None:
         job_services.delete_logs(_before(settings.LOG_RETENTION_DAYS))
     if settings.EVENT_RETENTION_DAYS:
         events.delete_before(_before(settings.EVENT_RETENTION_DAYS))
-    dataset_services.forget_versions(_unused_versions()[:AT_ONCE])
+    why = f"which nothing used for {plural(settings.FOLLOWED_VERSION_DAYS, 'day')}"
+    dataset_services.forget_versions(_unused_versions()[:AT_ONCE], why)
+    for one in serving.request_data():
+        versions = datasets.superseded_of(one.team, one.dataset, _before(one.days))
+        why = f"whose requests may be kept for {plural(one.days, 'day')}"
+        dataset_services.forget_versions(_unused(versions)[:AT_ONCE], why)
 
 
 def _unused_versions() -> list[str]:
-    """Of followed datasets those that no job, run or suite names, and nobody has recalled."""
-    versions = datasets.superseded(_before(settings.FOLLOWED_VERSION_DAYS))
+    """Of followed datasets."""
+    return _unused(datasets.superseded(_before(settings.FOLLOWED_VERSION_DAYS)))
+
+
+def _unused(versions: Sequence[str]) -> list[str]:
+    """Those that no job, run or suite names, and nobody has recalled."""
     used = {
         *jobs.counts_by_dataset(versions),
         *(version for _, version in runs.using_datasets(versions)),

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 import click
 
-from platform_core.units import plural
+from platform_core.units import format_bytes, plural
 from trainmaster.cli import job_file, output
 from trainmaster.cli.session import connect
 from trainmaster.cli.submit import send
@@ -147,11 +147,23 @@ def create(
     "--max-error-increase", type=click.FloatRange(0, 1), help="Of the share of errors, 0.01 by default."
 )
 @click.option("--max-latency-ratio", type=click.FloatRange(1), help="Of the p99 values, 1.5 by default.")
+@click.option(
+    "--max-accuracy-loss",
+    type=click.FloatRange(0, 1),
+    help="By labels that came since then, 0.02 by default.",
+)
+@click.option(
+    "--same-outputs", is_flag=True, help="Roll it back where its outputs are distributed otherwise."
+)
+@click.option("--shadow", is_flag=True, help="Only copies of requests; no caller gets its answers.")
+@click.option(
+    "--min-agreement", type=click.FloatRange(0, 1), help="Share of a shadow's answers that are alike."
+)
 @click.option("--manual", is_flag=True, help="Wait for `promote` or `rollback`.")
 @output.options
 def change(endpoint: str, version: int, manual: bool, as_json: bool, **policy: Any) -> None:
     """Start a canary with VERSION; it takes over, or is rolled back, by what its requests show."""
-    given = {name: value for name, value in policy.items() if value is not None}
+    given = {name: value for name, value in policy.items() if value not in (None, False)}
     given |= {"automatic": False} if manual else {}
     with connect() as client:
         _print(Endpoints(client).change(*_full(client, endpoint), version, **given), as_json)
@@ -191,6 +203,57 @@ def scale(endpoint: str, minimum: int, maximum: int, as_json: bool) -> None:
 @endpoints.command()
 @ENDPOINT
 @output.options
+def canary(endpoint: str, as_json: bool) -> None:
+    """Show what is known of the version under trial, beside the version in use."""
+    with connect() as client:
+        trial = Endpoints(client).canary(*_full(client, endpoint))
+    if as_json:
+        output.dump_json(trial)
+        return
+    part = f"{trial['share_percent']:g} % of the requests" + (", in the shadow" if trial["shadow"] else "")
+    facts = [("share", part), ("verdict", trial["verdict"])]
+    if trial["compared"]:
+        facts.append(("alike", f"{trial['alike']} of {trial['compared']} answers"))
+        facts.append(("difference", f"{trial['mean_difference']:.4g} of their numbers in the mean"))
+    output.facts([*facts, ("moved", ", ".join(trial["moved_outputs"]))])
+    click.echo()
+    lines = [
+        (
+            f"{role} v{one['version']}", one["requests"], one["failures"], _figure(one["p50_ms"]),
+            _figure(one["p99_ms"]), _figure(one["accuracy"]), one["labelled"],
+        )
+        for role, one in (("canary", trial["canary"]), ("in use", trial["stable"]))
+    ]  # fmt: skip
+    output.table(
+        ("VERSION", "REQUESTS", "FAILURES", "P50 MS", "P99 MS", "ACCURACY", "LABELLED"), lines, empty=""
+    )
+
+
+@endpoints.command()
+@ENDPOINT
+@click.option("--now", is_flag=True, help="Make a version of the dataset now, not once a day.")
+@output.options
+def collected(endpoint: str, now: bool, as_json: bool) -> None:
+    """Show what is kept of the requests to an endpoint as a dataset."""
+    with connect() as client:
+        ask = Endpoints(client).collect if now else Endpoints(client).collection
+        found = ask(*_full(client, endpoint))
+    if as_json:
+        output.dump_json(found)
+        return
+    kept = f"{found['requests']:,} ({format_bytes(found['size'])}), {found['fresh']:,} in no version yet"
+    output.facts(
+        [
+            ("dataset", found["dataset"]), ("version", found["version"]),
+            ("purposes", ", ".join(found["purposes"]) or "none: nothing is collected"),
+            ("requests", kept), ("kept", plural(found["days"], "day")), ("error", found["error"]),
+        ]
+    )  # fmt: skip
+
+
+@endpoints.command()
+@ENDPOINT
+@output.options
 def promote(endpoint: str, as_json: bool) -> None:
     """Let the canary take over now."""
     with connect() as client:
@@ -215,6 +278,10 @@ def stop(endpoint: str, as_json: bool) -> None:
         _print(Endpoints(client).stop(*_full(client, endpoint)), as_json)
 
 
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
+
+
 def _full(client: Client, endpoint: str) -> tuple[str, str]:
     team, _, name = endpoint.rpartition("/")
     return client.only_team(team), name
@@ -224,5 +291,6 @@ def _print(row: Endpoint, as_json: bool) -> None:
     if as_json:
         output.dump(row)
         return
-    canary = f", version {row.canary} is its canary" if row.canary else ""
+    role = "shadow" if row.shadow else "canary"
+    canary = f", version {row.canary} is its {role}" if row.canary else ""
     click.echo(f"{row.team}/{row.name} is {row.state} with {row.model} version {row.version}{canary}.")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from platform_core.serving.autoscaling import Reading, ScalingPolicy, scale
 from platform_core.serving.canary import CanaryPolicy, Continue, Promote, RollBack, Traffic, Watch, judge
 from platform_core.serving.latency import BUCKETS, bucket_of
+from platform_core.serving.quality import Quality
 from platform_core.serving.replicas import Drain, Endpoint, Replica, Start, Stop, plan, state_of
 from platform_core.serving.states import EndpointState, ReplicaState
 
@@ -174,6 +175,59 @@ def _traffic(requests: int, errors: int = 0, latency_ms: float = 10) -> Traffic:
 def test_a_canary_is_judged_by_what_its_callers_see(canary: Traffic, now_ms: int, verdict: type) -> None:
     watch = Watch(0, 1_000, _traffic(5_000, 5), canary)
     assert isinstance(judge(CanaryPolicy(), watch, now_ms), verdict)
+
+
+def _shadow(requests: int, alike: int) -> Traffic:
+    return replace(_traffic(requests), compared=requests, alike=alike)
+
+
+@pytest.mark.parametrize(
+    ("canary", "now_ms", "verdict"),
+    [
+        (_shadow(500, 490), 5_000, Continue),
+        (_shadow(500, 300), 5_000, RollBack),  # the rest of the watch would not save it
+        (_shadow(500, 470), 5_000, Continue),  # too few yet, though not surely
+        (_shadow(500, 470), 70_000, RollBack),
+        (_shadow(500, 490), 70_000, Promote),
+        (_traffic(500), 70_000, Continue),  # nothing could be compared
+    ],
+)
+def test_a_shadow_takes_over_only_where_enough_of_its_answers_are_alike(
+    canary: Traffic, now_ms: int, verdict: type
+) -> None:
+    policy = CanaryPolicy(shadow=True, min_agreement=0.95)
+    assert isinstance(judge(policy, Watch(0, 1_000, _traffic(5_000), canary), now_ms), verdict)
+
+
+def test_a_canary_has_other_requests_than_the_version_in_use_and_no_agreement() -> None:
+    with pytest.raises(ValueError, match="min_agreement is for a shadow"):
+        CanaryPolicy(min_agreement=0.9)
+
+
+@pytest.mark.parametrize(
+    ("canary", "stable", "verdict"),
+    [
+        (Quality(100, 100, 60), Quality(100, 100, 90), RollBack),
+        (Quality(100, 100, 85), Quality(100, 100, 90), Promote),  # may be chance
+        (Quality(100, 10, 0), Quality(100, 100, 90), Promote),  # too few labels
+        (Quality(100, 100, 60), Quality(100, 0, 0), Promote),
+    ],
+)
+def test_labels_that_say_a_canary_is_worse_roll_it_back(
+    canary: Quality, stable: Quality, verdict: type
+) -> None:
+    watch = Watch(0, 1_000, _traffic(500), _traffic(500), stable, canary)
+    found = judge(CanaryPolicy(), watch, 70_000)
+    assert isinstance(found, verdict)
+    assert isinstance(found, Promote) or "60 of its 100 labelled answers are right, 90 of 100" in found.reason
+
+
+def test_outputs_that_moved_roll_a_canary_back_where_they_should_be_the_same() -> None:
+    watch = Watch(0, 1_000, _traffic(500), _traffic(500), moved=("output[0]",))
+    assert isinstance(judge(CanaryPolicy(), watch, 70_000), Promote), "a better model may answer otherwise"
+    found = judge(CanaryPolicy(same_outputs=True), watch, 5_000)
+    assert isinstance(found, RollBack)
+    assert "output[0]" in found.reason
 
 
 def test_a_canary_that_never_becomes_ready_is_rolled_back() -> None:

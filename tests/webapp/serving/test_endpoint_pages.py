@@ -5,51 +5,24 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from django.test import Client
 
 from platform_core.serving.canary import CanaryPolicy
 from platform_core.serving.latency import BUCKETS, bucket_of
-from tests.webapp.conftest import BOOTSTRAP, Cast, description
+from tests.webapp.conftest import Cast
 from tests.webapp.world import endpoint_mapping
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.artifacts.models import Manifest
 from webapp.base.identity import now_ms
 from webapp.experiments.models import Run
-from webapp.nodes import services as clusters
 from webapp.quotas.models import Quota
-from webapp.registry.models import Model, ModelVersion
+from webapp.registry.models import ModelVersion
 from webapp.serving import coordination, queries, services
 from webapp.serving.models import Endpoint, Replica
 from webapp.serving.values import BUCKET_MS, TrafficCount
 
 Browse = Callable[[User], Client]
 QUERIES = 40  # of the page of one endpoint; the frame of every page and the session among them
-
-
-@pytest.fixture
-def versions(cast: Cast) -> list[ModelVersion]:
-    Quota.objects.create(team_id="vision", gpu_type="cpu", guaranteed=4, maximum=8)
-    clusters.join(BOOTSTRAP, description())
-    manifest = Manifest.objects.create(
-        id="man-1", kind="model", total_bytes=1, files=1, document={"files": []}, created_ms=1
-    )
-    model = Model.objects.create(team_id="vision", name="bytelm", created_ms=1)
-    return [
-        ModelVersion.objects.create(
-            id=f"mv-{number}", model=model, version=number, source="", manifest=manifest, state="ready",
-            created_by=cast.owner, created_ms=1,
-        )
-        for number in (1, 2)
-    ]  # fmt: skip
-
-
-@pytest.fixture
-def endpoint(cast: Cast, versions: list[ModelVersion]) -> Endpoint:
-    row = services.create(actor_of(cast.owner), endpoint_mapping(version=1, min_replicas=2, max_replicas=2))
-    coordination.advance(row.id)
-    return row
 
 
 def answered(row: Endpoint, version: str, requests: int, errors: int, latency_ms: float) -> None:
@@ -68,8 +41,8 @@ def chart(page: str, name: str) -> Any:
     return json.loads(data)
 
 
-def test_a_replica_is_a_job_with_a_page_and_no_run(endpoint: Endpoint, cast: Cast, browser: Browse) -> None:
-    replicas = list(Replica.objects.filter(endpoint=endpoint))
+def test_a_replica_is_a_job_with_a_page_and_no_run(writer: Endpoint, cast: Cast, browser: Browse) -> None:
+    replicas = list(Replica.objects.filter(endpoint=writer))
     assert len(replicas) == 2
     assert not Run.objects.exists()
     page = browser(cast.member).get(f"/jobs/{replicas[0].job_id}/")
@@ -84,9 +57,9 @@ def test_a_replica_with_several_gpus_has_them_on_one_node(cast: Cast, versions: 
 
 
 def test_the_pages_show_replicas_traffic_and_the_canary(
-    endpoint: Endpoint, cast: Cast, browser: Browse, django_assert_max_num_queries: Any
+    writer: Endpoint, cast: Cast, browser: Browse, django_assert_max_num_queries: Any
 ) -> None:
-    answered(endpoint, "mv-1", 120, 3, 20.0)
+    answered(writer, "mv-1", 120, 3, 20.0)
     owner = browser(cast.owner)
     changed = {
         "version": "2",
@@ -96,10 +69,10 @@ def test_the_pages_show_replicas_traffic_and_the_canary(
         "automatic": "on",
     }
     assert owner.post("/serving/vision/writer/version/", changed).status_code == 302
-    Replica.objects.filter(endpoint=endpoint).update(state="ready")
+    Replica.objects.filter(endpoint=writer).update(state="ready")
     with django_assert_max_num_queries(QUERIES):
         page = owner.get("/serving/vision/writer/").content.decode()
-    for replica in queries.replicas(endpoint.id):
+    for replica in queries.replicas(writer.id):
         assert f'<a href="/jobs/{replica.job_id}/">{replica.job.name}</a>' in page
     assert "Canary: version 2" in page
     assert "25 % of the requests" in page
@@ -114,21 +87,21 @@ def test_the_pages_show_replicas_traffic_and_the_canary(
 
 
 def test_a_canary_takes_the_slot_of_a_stable_replica_where_the_quota_is_full(
-    endpoint: Endpoint, cast: Cast
+    writer: Endpoint, cast: Cast
 ) -> None:
     Quota.objects.update(guaranteed=2, maximum=2, queue_beyond=False)
-    services.change_version(actor_of(cast.owner), "vision", endpoint.name, 2, CanaryPolicy(share=5_000))
-    coordination.advance(endpoint.id)
-    endpoint.refresh_from_db()
-    assert endpoint.reason.startswith("would exceed quota: 3/2 slots of cpu")
-    assert [one.model_version_id for one in queries.replicas(endpoint.id)] == ["mv-1"]
+    services.change_version(actor_of(cast.owner), "vision", writer.name, 2, CanaryPolicy(share=5_000))
+    coordination.advance(writer.id)
+    writer.refresh_from_db()
+    assert writer.reason.startswith("would exceed quota: 3/2 slots of cpu")
+    assert [one.model_version_id for one in queries.replicas(writer.id)] == ["mv-1"]
     for _ in range(3):
-        coordination.advance(endpoint.id)
-        serving = [one.model_version_id for one in queries.replicas(endpoint.id)]
+        coordination.advance(writer.id)
+        serving = [one.model_version_id for one in queries.replicas(writer.id)]
         assert sorted(serving) == ["mv-1", "mv-2"]
 
 
-def test_the_buttons_are_for_those_who_may_change_it(endpoint: Endpoint, cast: Cast, browser: Browse) -> None:
+def test_the_buttons_are_for_those_who_may_change_it(writer: Endpoint, cast: Cast, browser: Browse) -> None:
     assert "Change version" not in browser(cast.member).get("/serving/vision/writer/").content.decode()
     lead = browser(cast.lead)
     assert "Change version" in lead.get("/serving/vision/writer/").content.decode()
@@ -142,8 +115,8 @@ def test_the_buttons_are_for_those_who_may_change_it(endpoint: Endpoint, cast: C
     nothing = lead.post("/serving/vision/writer/promote/")
     assert (nothing.status_code, "no canary is being watched" in nothing.content.decode()) == (400, True)
     assert lead.post("/serving/vision/writer/stop/").status_code == 302
-    endpoint.refresh_from_db()
-    assert (endpoint.stopped, endpoint.spec["max_replicas"]) == (True, 4)
+    writer.refresh_from_db()
+    assert (writer.stopped, writer.spec["max_replicas"]) == (True, 4)
 
 
 def test_the_form_says_what_is_wrong_and_makes_an_endpoint(

@@ -9,7 +9,8 @@ import pytest
 
 from webapp.router import cache
 from webapp.router.cache import Cache
-from webapp.router.forwarding import Forwarding, Incoming
+from webapp.router.forwarding import Forwarding
+from webapp.router.incoming import Incoming
 from webapp.router.state import State
 from webapp.serving.values import ReplicaAddress, Route
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from webapp.router.forwarding import LARGEST_SAMPLE, Forwarding, Incoming
+from webapp.router.forwarding import LARGEST_SAMPLE, Forwarding
+from webapp.router.incoming import Incoming
 from webapp.router.state import MOST_SAMPLES, State
 from webapp.serving.values import ReplicaAddress, Route, SampledAnswer
 

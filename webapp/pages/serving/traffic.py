@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from platform_core.serving.canary import Traffic
 from platform_core.serving.latency import added, quantile_ms
 from platform_core.units import MINUTE_MS, SECOND_MS
 from webapp.serving.models import TrafficSample
@@ -61,6 +62,11 @@ def seen(samples: Iterable[TrafficSample], span_ms: int) -> Seen:
         sum(one.requests for one in samples), sum(one.errors for one in samples), max(1, span_ms) / SECOND_MS,
         quantile_ms(counts, 0.5), quantile_ms(counts, 0.99),
     )  # fmt: skip
+
+
+def of(version: Traffic, span_ms: int) -> Seen:
+    """Of one version under trial, or in use beside it."""
+    return Seen(version.requests, version.errors, max(1, span_ms) / SECOND_MS, version.p50_ms, version.p99_ms)
 
 
 def by_endpoint(samples: Iterable[TrafficSample], span_ms: int) -> dict[str, Seen]:

@@ -12,6 +12,7 @@ urlpatterns = [
     path(ONE, views.detail, name="detail"),
     path(f"{ONE}version/", verbs.change_version, name="version"),
     path(f"{ONE}try/", trial.trial, name="try"),
+    path(f"{ONE}collect/", verbs.collect, name="collect"),
     path(f"{ONE}promote/", verbs.promote, name="promote"),
     path(f"{ONE}rollback/", verbs.roll_back, name="rollback"),
     path(f"{ONE}scale/", verbs.scale, name="scale"),

@@ -30,7 +30,17 @@ def change_version(request: HttpRequest, team: str, name: str) -> HttpResponse:
         version = round(_number(request.POST, "version", "Version", 1, 1_000_000))
         services.change_version(actor, team, name, version, _policy(request.POST))
 
-    return _carry_out(request, team, name, change, "The canary starts; it gets requests once it is ready.")
+    what = "copies of requests" if request.POST.get("shadow") else "requests"
+    return _carry_out(
+        request, team, name, change, f"Version {request.POST['version']} gets {what} once it is ready."
+    )
+
+
+@login_required
+@require_POST
+def collect(request: HttpRequest, team: str, name: str) -> HttpResponse:
+    done = f"{name}-requests has a version of all that is collected."
+    return _carry_out(request, team, name, lambda actor: services.publish_collected(actor, team, name), done)
 
 
 @login_required
@@ -84,11 +94,15 @@ def _carry_out(
 
 
 def _policy(form: QueryDict) -> CanaryPolicy:
+    shadow = bool(form.get("shadow"))
     return CanaryPolicy(
         share=round(_number(form, "share_percent", "Share", 0.01, 100) * 100),
         watch_ms=round(_number(form, "watch_minutes", "Watch", 0, MOST_MINUTES) * MINUTE_MS),
         min_requests=round(_number(form, "min_requests", "Minimum requests", 0, 10**9)),
         automatic=bool(form.get("automatic")),
+        shadow=shadow,
+        min_agreement=_number(form, "min_agreement", "Answers alike", 0, 100) / 100 if shadow else 0.0,
+        same_outputs=bool(form.get("same_outputs")),
     )
 
 

@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from platform_core.errors import TrainmasterError
+from platform_core.serving.canary import CanaryPolicy, Traffic
 from platform_core.serving.quality import Quality
 from platform_core.serving.states import EndpointState, ReplicaState
 from webapp.accounts import permissions
@@ -27,12 +28,17 @@ from webapp.pages.figures import Figure
 from webapp.pages.serving import traffic
 from webapp.pages.serving.traffic import CHART_MS, RATE_MS, Seen
 from webapp.registry import queries as registry
-from webapp.serving import queries, training
+from webapp.serving import collecting, queries, training, watching
+from webapp.serving.collecting import Collected
 from webapp.serving.drift import REFERENCE
 from webapp.serving.models import Endpoint, Replica, TrafficSample
+from webapp.serving.watching import Otherwise
 
 EVENTS = 12
+OTHERWISE = 8
 WORDS = {EndpointState.IDLE: "scaled to zero"}
+VALUES = {"share_percent": 10, "watch_minutes": 5, "min_requests": 100, "min_agreement": 0, "automatic": "on"}
+UNCHECKED = dict.fromkeys(("automatic", "shadow", "same_outputs"), "")
 QUIET = traffic.seen([], RATE_MS)
 
 
@@ -59,12 +65,24 @@ class ReplicaLine:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherwiseLine:
+    """A request that both versions answered, each in its way."""
+
+    request: str
+    stable: str
+    canary: str
+
+
+@dataclass(frozen=True, slots=True)
 class Watched:
-    """A canary beside the version in use, since it began."""
+    """A version under trial beside the version in use, since it began."""
 
     share: float  # percent of the requests
-    automatic: bool
-    versions: Sequence[tuple[str, int, Seen]]  # role, number, what its callers saw
+    policy: CanaryPolicy
+    versions: Sequence[tuple[str, int, Seen, Quality]]  # role, number, what it answered, and how well
+    traffic: Traffic  # of the version under trial
+    moved: Sequence[str]  # outputs
+    otherwise: Sequence[OtherwiseLine]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +97,17 @@ class Drift:
     window: int
     findings: Sequence[Mapping[str, Any]]
     moved: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept of its requests as data."""
+
+    dataset: str
+    purposes: Sequence[str]
+    days: int
+    collected: Collected
+    made: Mapping[str, Any]  # the newest version
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +131,7 @@ class EndpointPage:
     latency_chart: Callable[[], dict[str, Any]]
     error_chart: Callable[[], dict[str, Any]]
     drift: Drift | None  # None: nothing is sampled
+    collection: Callable[[], Kept | None]  # None: nothing is collected
     qualities: Callable[[], Sequence[QualityLine]]  # none: no answer has a label
     events: Callable[[], Sequence[Event]]
     may_change: bool
@@ -165,9 +195,7 @@ def _page(
     last_hour = cache(lambda: queries.samples([row.id], until - CHART_MS, until))
     replicas = cache(lambda: queries.replicas(row.id))
     owner = row.user.username
-    values = {"share_percent": 10, "watch_minutes": 5, "min_requests": 100, "automatic": "on"} | {
-        name: row.spec[name] for name in ("min_replicas", "max_replicas")
-    }
+    values = VALUES | {name: row.spec[name] for name in ("min_replicas", "max_replicas")}
     return EndpointPage(
         endpoint=row,
         word=_word(row),
@@ -179,11 +207,12 @@ def _page(
         latency_chart=lambda: traffic.latency_chart(last_hour()),
         error_chart=lambda: traffic.error_chart(last_hour()),
         drift=_drift(row),
+        collection=lambda: _collection(row),
         qualities=lambda: _qualities(row, now),
         events=lambda: story(f"endpoint:{row.id}", EVENTS)[::-1],
         may_change=not row.stopped and permissions.may(actor, "endpoint.change", row.team_id, owner=owner),
         versions=lambda: _versions(row),
-        values={**values, **({"automatic": "", **given} if "version" in given else given)},
+        values={**values, **({**UNCHECKED, **given} if "version" in given else given)},
         problems=problems,
         trial=trial,
         may_call=not row.stopped and permissions.may(actor, "endpoint.call", row.team_id),
@@ -217,13 +246,27 @@ def _watched(row: Endpoint, now: int) -> Watched | None:
         return None
     began = row.canary_since_ms or now
     since = traffic.whole_until(began)
-    samples = queries.samples([row.id], since, now)
     policy = queries.canary_policy(row)
-    versions = []
-    for role, version in (("canary", row.canary), ("in use", row.stable)):
-        of_version = [one for one in samples if one.model_version_id == version.id]
-        versions.append((role, version.version, traffic.seen(of_version, now - since)))
-    return Watched(policy.share / 100, policy.automatic, versions)
+    found = watching.watch(row, policy, now)
+    role = "shadow" if policy.shadow else "canary"
+    versions = [
+        (role, row.canary.version, traffic.of(found.canary, now - since), found.canary_quality),
+        ("in use", row.stable.version, traffic.of(found.stable, now - since), found.stable_quality),
+    ]
+    return Watched(
+        policy.share / 100, policy, versions, found.canary, watching.moved_outputs(row, began),
+        [_otherwise(one) for one in watching.answered_otherwise(row, OTHERWISE)],
+    )  # fmt: skip
+
+
+def _otherwise(one: Otherwise) -> OtherwiseLine:
+    return OtherwiseLine(one.request, _answer(one.stable), _answer(one.canary))
+
+
+def _answer(outputs: Mapping[str, Any]) -> str:
+    """Such as "0.1, 0.7, 0.2" of scores, or the text."""
+    values = [value for one in outputs.values() for value in (one if isinstance(one, list) else [one])]
+    return ", ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in values)
 
 
 def _drift(row: Endpoint) -> Drift | None:
@@ -236,6 +279,14 @@ def _drift(row: Endpoint) -> Drift | None:
         percent, reference, REFERENCE, sorted(last.get("references", {}).items()), training.problem_of(row.stable_id),
         window, findings, queries.moved(findings),
     )  # fmt: skip
+
+
+def _collection(row: Endpoint) -> Kept | None:
+    kept = collecting.collected(row)
+    purposes = row.spec.get("collect_for", [])
+    if not purposes and not kept.requests:
+        return None
+    return Kept(queries.collected_name(row), purposes, row.spec.get("collect_days", 30), kept, row.collection)
 
 
 def _qualities(row: Endpoint, now: int) -> list[QualityLine]:

@@ -206,7 +206,8 @@ def _recover(job: Job, at_ms: int) -> Job:
     )
     added = sorted(set(decision.excluded).difference(job.excluded_nodes))
     without = f", from now on without {' and '.join(added)}" if added else ""
-    restart = f"restart {decision.number} of {decision.limit} {source}{without}"
+    limit = f" of {decision.limit}" if decision.limit else ""
+    restart = f"restart {decision.number}{limit} {source}{without}"
     return replace(
         _wait(job, JobState.PENDING, at_ms),
         restarts=job.restarts + 1,

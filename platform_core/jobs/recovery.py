@@ -21,7 +21,10 @@ _FROM_OUTSIDE = (-15, -9, 137, 143)  # somebody killed it: another time perhaps 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """`from_checkpoint` is '' for a start from nothing; `excluded` are all nodes to avoid from now on."""
+    """`from_checkpoint` is '' for a start from nothing; `excluded` are all nodes to avoid from now on.
+
+    `limit` 0: there is none.
+    """
 
     from_checkpoint: str
     excluded: tuple[str, ...]
@@ -65,7 +68,7 @@ def _again(job: Job) -> Restart:
         if failure.ran_ms > SERVICE_SETTLED_MS:
             break
         soon += 1
-    return Restart("", excluded(job), soon, job.spec.max_restarts, _pause_ms(soon - 1) if soon > 1 else 0)
+    return Restart("", excluded(job), soon, 0, _pause_ms(soon - 1) if soon > 1 else 0)
 
 
 def _infrastructure(failure: Failure) -> bool:

@@ -65,6 +65,11 @@ class EndpointSpec:
         Section.MODEL,
         default=0,
     )
+    alias: str = described(
+        line(255, pattern=r"[\w-]+", words="letters, digits, _ and -"), "Alias",
+        "Serve the version of this alias, and try another one as a canary when the alias moves to it.",
+        Section.MODEL, default="", example="champion",
+    )  # fmt: skip
     runtime: RuntimeName = described(  # noqa: RUF009
         choice(RuntimeName), "Runtime", "How the files are loaded; auto: by their names.", Section.MODEL,
         default=RuntimeName.AUTO,
@@ -213,6 +218,10 @@ def parse(mapping: object) -> EndpointSpec:
     if reader.sound("runtime", "compile") and spec.compile and spec.runtime not in COMPILES:
         why = f"is true, but runtime {spec.runtime} is not compiled; choose {' or '.join(COMPILES)}, or leave it out"
         reader.say("compile", why)
+    if reader.sound("alias", "version") and spec.alias and spec.version:
+        reader.say(
+            "alias", f"is {spec.alias}, and version is {spec.version}; an endpoint follows one of them"
+        )
     if reader.sound("collect_for", "sample_percent") and spec.collect_for and not spec.sample_percent:
         reader.say("collect_for", "needs sample_percent: of what is not sampled nothing is collected")
     if reader.sound("collect_for") and any("," in one or not one.strip() for one in spec.collect_for):

@@ -61,6 +61,10 @@ def numbered(model: Model, number: int) -> ModelVersion:
     return row
 
 
+def of_alias(model: Model, alias: str) -> ModelVersion | None:
+    return ModelVersion.objects.filter(model=model, deleted_ms=None, aliases__name=alias).first()
+
+
 def made_from(run_id: str) -> list[ModelVersion]:
     """Versions registered from a run or from its job, newest first."""
     rows = ModelVersion.objects.filter(deleted_ms=None, model__deleted_ms=None).select_related("model")

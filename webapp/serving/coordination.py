@@ -56,7 +56,9 @@ def advance(endpoint_id: str, leadership: Leadership | None = None) -> None:
     with transaction.atomic():
         if leadership is not None:
             lease.check(leadership)
-        row = Endpoint.objects.select_for_update(of=("self",)).select_related("user").get(id=endpoint_id)
+        rows = Endpoint.objects.select_for_update(of=("self",)).select_related("user", "stable__model")
+        row = rows.get(id=endpoint_id)
+        services.follow(row)
         now = now_ms()
         replicas = _observe(row, now)
         _judge(row, replicas, now)
@@ -68,6 +70,7 @@ def advance(endpoint_id: str, leadership: Leadership | None = None) -> None:
         if refused and not any(isinstance(action, Drain | Stop) for action in actions):
             leaving = plan(replace(value, refused=True), seen, now)
             _carry_out(row, [one for one in leaving if not isinstance(one, Start)], replicas, now)
+        row.reason = _failing(replicas) or row.reason
         services.settle(row, state_of(_value(row), seen), now)
 
 
@@ -98,6 +101,13 @@ def _state(replica: Replica, now: int) -> ReplicaState:
         recent = now - replica.healthy_ms < HEALTHY_MS
         return ReplicaState.READY if recent else ReplicaState.UNHEALTHY
     return ReplicaState.STARTING
+
+
+def _failing(replicas: Sequence[Replica]) -> str:
+    """Why a replica does not come up, where its job has failed before; else ''."""
+    rising = (ReplicaState.WAITING, ReplicaState.STARTING)
+    failed = (one.job for one in replicas if one.state in rising and one.job.attempt > 1 and one.job.reason)
+    return next((f"{job.name} failed: {job.reason}" for job in failed), "")
 
 
 def _judge(row: Endpoint, replicas: list[Replica], now: int) -> None:

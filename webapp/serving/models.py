@@ -13,6 +13,13 @@ class Endpoint(models.Model):
     name = models.CharField(max_length=60)
     spec = models.JSONField()
     stable = models.ForeignKey("registry.ModelVersion", models.PROTECT, related_name="+")
+    followed = models.ForeignKey(
+        "registry.ModelVersion",
+        models.SET_NULL,
+        null=True,
+        related_name="+",
+        help_text="last tried for its alias",
+    )
     canary = models.ForeignKey("registry.ModelVersion", models.PROTECT, null=True, related_name="+")
     canary_policy = models.JSONField(default=dict, help_text="how the canary is judged")
     canary_since_ms = models.BigIntegerField(null=True)

@@ -15,9 +15,11 @@ from platform_core.serving import spec as specification
 from platform_core.serving.canary import CanaryPolicy
 from platform_core.serving.spec import EndpointSpec
 from platform_core.serving.states import EndpointState, ReplicaState
+from platform_core.units import MINUTE_MS
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import SYSTEM, Actor
+from webapp.accounts.queries import actor_of
 from webapp.base.identity import new_id, now_ms
 from webapp.events import services as events
 from webapp.jobs import services as jobs
@@ -36,6 +38,7 @@ __all__ = [
     "create",
     "drain_replicas",
     "end_canary",
+    "follow",
     "healthy",
     "keep_answers",
     "label",
@@ -51,6 +54,7 @@ __all__ = [
     "wake",
 ]
 
+FOLLOW_WATCH_MS = 5 * MINUTE_MS  # of a version that an alias has moved to
 LONGEST_HOURS = 720  # in the queue's forecasts; nothing ends a replica for its time
 
 
@@ -59,7 +63,7 @@ def create(actor: Actor, mapping: object) -> Endpoint:
     spec = specification.parse(mapping)
     permissions.require(actor, "endpoint.create", spec.team)
     permissions.require_priority(actor, spec.team, spec.priority)
-    version_id = _version(spec.team, spec.model, spec.version)
+    version_id = _version(spec.team, spec.model, spec.version, spec.alias)
     now = now_ms()
     try:
         with transaction.atomic():
@@ -70,6 +74,7 @@ def create(actor: Actor, mapping: object) -> Endpoint:
                 name=spec.name,
                 spec=specification.as_mapping(spec),
                 stable_id=version_id,
+                followed_id=version_id if spec.alias else None,
                 wanted=max(1, spec.min_replicas),
                 created_ms=now,
             )
@@ -122,6 +127,33 @@ def change_version(actor: Actor, team: str, name: str, version: int, policy: Can
             f"version {version} with {policy.share / 100:g} % of the requests",
         )
         return row
+
+
+def follow(row: Endpoint) -> None:
+    """Begins a canary with the version that the alias of the endpoint has moved to, inside the caller's transaction.
+
+    Each move is tried once, as who made the endpoint. What refuses it is said as the verdict.
+    """
+    spec = specification.load(row.spec)
+    if not spec.alias or row.canary_id is not None or row.stopped:
+        return
+    named = registry.of_alias(row.stable.model, spec.alias)
+    if named is None or named.id == row.followed_id:
+        return
+    row.followed_id = named.id
+    row.save(update_fields=["followed"])
+    if named.id == row.stable_id:
+        return
+    try:
+        with transaction.atomic():
+            actor = actor_of(row.user)
+            change_version(
+                actor, row.team_id, row.name, named.version, CanaryPolicy(watch_ms=FOLLOW_WATCH_MS)
+            )
+    except TrainmasterError as error:
+        verdict = f"{spec.alias} is version {named.version}, which is not tried: {error.sentence}"
+        Endpoint.objects.filter(id=row.id).update(verdict=verdict)
+    row.refresh_from_db()
 
 
 def promote(actor: Actor, team: str, name: str) -> Endpoint:
@@ -296,11 +328,16 @@ def count_shadows(router: str, counts: Sequence[ShadowCount]) -> None:
         sockets.publish(f"endpoint:{endpoint_id}")
 
 
-def _version(team: str, model: str, number: int) -> str:
+def _version(team: str, model: str, number: int, alias: str = "") -> str:
     row = registry.model(team, model)
     versions = [] if row is None else registry.versions(row)
     if row is None:
         raise TrainmasterError("not_found", what=f"model {model} in team {team}")
+    if alias:
+        named = registry.of_alias(row, alias)
+        if named is None:
+            raise TrainmasterError("not_found", what=f"alias {alias} of model {model}")
+        number = named.version
     chosen = [one for one in versions if one.version == number or (number == 0 and one.state == "ready")]
     if not chosen:
         raise TrainmasterError("not_found", what=f"version {number} of model {model}")

@@ -141,4 +141,18 @@ def test_the_form_says_what_is_wrong_and_makes_an_endpoint(
     row = Endpoint.objects.get(name="so")
     assert (row.stable_id, row.spec["target_latency_ms"], row.spec["min_replicas"]) == ("mv-2", 50, 0)
     assert row.spec["gpus"] == 2
+    rarer = {"version": "2", "sample_percent": "20", "collect_for": "training, evaluation", "redact": "age"}
+    refused = owner.post("/serving/create/", form | rarer | {"min_replicas": "1", "alias": "best"})
+    assert "<details open>" in refused.content.decode()
+    assert "an endpoint follows one of them" in refused.content.decode()
+    assert (
+        owner.post("/serving/create/", form | rarer | {"name": "rare", "min_replicas": "1"}).status_code
+        == 302
+    )
+    spec = Endpoint.objects.get(name="rare").spec
+    assert (spec["sample_percent"], spec["collect_for"], spec["redact"]) == (
+        20,
+        ["training", "evaluation"],
+        ["age"],
+    )
     assert "No model to serve" in browser(cast.outsider).get("/serving/create/").content.decode()

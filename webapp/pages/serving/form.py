@@ -18,12 +18,16 @@ from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
+from webapp.artifacts import queries as artifacts
 from webapp.pages import fragments
 from webapp.quotas import queries as quotas
 from webapp.registry import queries as registry
 from webapp.serving import services
 
-NUMBERS = ("version", "gpus", "min_replicas", "max_replicas", "target_latency_ms")
+NUMBERS = ("version", "gpus", "min_replicas", "max_replicas", "target_latency_ms", "sample_percent")
+TEXTS = ("alias", "entry", "code")
+LISTS = ("collect_for", "redact")  # separated by commas
+MORE = ("sample_percent", *TEXTS, *LISTS)  # below what every endpoint needs
 DEFAULTS = {"version": "0", "gpus": "1", "min_replicas": "1", "max_replicas": "1", "target_latency_ms": "0"}
 
 
@@ -31,6 +35,8 @@ DEFAULTS = {"version": "0", "gpus": "1", "min_replicas": "1", "max_replicas": "1
 class CreatePage:
     models: Sequence[str]  # team/name, of those with a version that can be served
     gpu_types: Sequence[str]
+    bundles: Sequence[tuple[str, str]]  # id and name of code, newest first
+    more: bool  # the rarer fields are open
     values: Mapping[str, str]
     problems: Mapping[str, str]
 
@@ -55,7 +61,9 @@ def create(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"Endpoint {row.name} starts as soon as there are slots.")
             return redirect("serving:detail", team=row.team_id, name=row.name)
-    page = CreatePage(_models(actor), quotas.gpu_types(), {**DEFAULTS, **given}, problems)
+    bundles = [(str(row.manifest_id), row.name) for row in artifacts.bundles(actor.sees)]
+    more = any(given.get(name) for name in MORE)
+    page = CreatePage(_models(actor), quotas.gpu_types(), bundles, more, {**DEFAULTS, **given}, problems)
     return fragments.render(request, "serving/create.html", page, status=422 if problems else 200)
 
 
@@ -72,4 +80,10 @@ def _mapping(given: Mapping[str, str], team: str, model: str) -> dict[str, Any]:
     return {
         "name": given.get("name", "").strip(), "team": team, "model": model, "gpu_type": given.get("gpu_type", ""),
         **{name: int(text) if text.isdecimal() else text for name, text in numbers.items()},
+        **{name: given[name].strip() for name in TEXTS if given.get(name, "").strip()},
+        **{
+            name: [word.strip() for word in given[name].split(",")]
+            for name in LISTS
+            if given.get(name, "").strip()
+        },
     }  # fmt: skip

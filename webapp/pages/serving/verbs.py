@@ -53,7 +53,7 @@ def promote(request: HttpRequest, team: str, name: str) -> HttpResponse:
 @login_required
 @require_POST
 def roll_back(request: HttpRequest, team: str, name: str) -> HttpResponse:
-    done = "The canary has ended; all requests go to the version before it."
+    done = "The trial has ended; all requests go to the version in use."
     return _carry_out(request, team, name, lambda actor: services.roll_back(actor, team, name), done)
 
 

@@ -165,8 +165,8 @@ _KINDS = (
         "The manifest is not valid: {why}",
     ),
     ErrorKind(
-        "verification_failed", 422, "DATA_LOSS", "The bytes were damaged in transfer",
-        "{path} does not have the SHA-256 of its manifest; it was discarded and can be fetched again",
+        "verification_failed", 422, "DATA_LOSS", "The bytes are damaged",
+        "{path} does not have the SHA-256 of its manifest, so these bytes are not used",
     ),
     ErrorKind(
         "disk_full", 507, "RESOURCE_EXHAUSTED", "Not enough disk space",

@@ -32,3 +32,19 @@ def test_what_has_neither_limit_nor_budget_says_nothing_of_them(
     shown = trainmaster("storage", "show").stdout
     assert shown.splitlines()[1].split() == ["vision", "dataset", "1", "MiB", "3"]
     assert "budget" not in shown
+
+
+def test_projects_stand_with_their_team_and_their_part_of_the_whole(
+    trainmaster: Trainmaster, platform: PlatformStub
+) -> None:
+    share = {"team": "vision", "name": "pose", "bytes": 3 * 2**20, "items": 2, "month_micro_dollars": 0}
+    rest = {**share, "name": "", "bytes": 2**20, "items": 1}
+    platform.answer("GET storage/shares", {"results": [share, rest]})
+    lines = trainmaster("storage", "show", "--by", "project", "--team", "vision").stdout.splitlines()
+    assert lines[0].split() == ["PROJECT", "SIZE", "SHARE", "ITEMS", "A", "MONTH"]
+    assert lines[1].split() == ["vision/pose", "3", "MiB", "75%", "2"]
+    assert lines[2].split() == ["vision/no", "project", "1", "MiB", "25%", "1"]
+
+
+def test_a_team_alone_says_nothing_of_how_to_divide(trainmaster: Trainmaster, platform: PlatformStub) -> None:
+    assert "--team needs --by" in trainmaster("storage", "show", "--team", "vision", code=2).output

@@ -14,6 +14,7 @@ def storage_rows() -> Iterator[Row]:
 
 def api_storage_rows() -> Iterator[Row]:
     yield api_row("get", "storage", SIGNED_IN)
+    yield api_row("get", "storage/shares", SIGNED_IN)
     yield api_row("get", "storage/leftovers", SIGNED_IN)
     yield api_row("get", "storage/damages", SIGNED_IN)
     limit = {"team": "vision", "kind": "dataset", "bytes": 2**40}

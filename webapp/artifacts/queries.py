@@ -4,17 +4,31 @@ from operator import or_
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum, TextField, Value
-from django.db.models.functions import Cast, Concat
+from django.db.models import (
+    Count,
+    Exists,
+    Expression,
+    F,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+    TextField,
+    Value,
+)  # fmt: skip
+from django.db.models.functions import Cast, Coalesce, Concat, JSONObject
 
 from platform_core.distribution.content.address import Address
 from platform_core.distribution.content.manifest import FileEntry, Manifest, from_document
 from platform_core.errors import TrainmasterError
 from platform_core.node.wanted import ArtifactReference
+from platform_core.storage.holdings import Age, Holding
 from platform_core.units import format_bytes
 from trainmaster.store import Store, open_store
 from trainmaster.store.address import located
 from webapp.artifacts import models
+from webapp.base.ages import age
 
 # What is refused beyond its limit. Of checkpoints no save is: their job would be lost; new jobs are.
 LIMITED_KINDS = ("code", "dataset", "model", "checkpoint", "run files")
@@ -195,31 +209,36 @@ def uploaded_bytes() -> dict[str, int]:
     return {team: size or 0 for team, size in rows}
 
 
-def stored() -> list[tuple[str, str, int, int]]:
-    """(team, kind, bytes, manifests) of what lies in the platform's store; what several teams sent counts for each.
+def stored(origin: Expression) -> list[Holding]:
+    """What lies in the platform's store; what several teams sent counts for each.
 
+    `origin` is the JSON {project, owner} of a manifest and a team, or null: then its owner is who uploaded it last.
     Uploads that are not complete are of the kind "upload".
     """
-    rows = _in_store().exclude(teams=None).order_by().values_list("teams", "kind")
-    whole = rows.annotate(bytes=Sum("total_bytes"), items=Count("id"))
-    begun = models.Upload.objects.filter(manifest=None, bytes__gt=0).order_by().values_list("team")
-    parts = begun.annotate(bytes=Sum("bytes"), items=Count("id"))
-    return [*whole, *((team, "upload", size, items) for team, size, items in parts)]
+    sent = models.Upload.objects.filter(manifest=OuterRef("id"), team=OuterRef("teams"))
+    uploader = sent.order_by("-created_ms").values(origin=JSONObject(owner="user__username"))[:1]
+    rows = _in_store().exclude(teams=None).order_by()
+    whole = rows.values_list(
+        "teams", "kind", Coalesce(origin, Subquery(uploader)), age("created_ms", "used_ms")
+    ).annotate(
+        bytes=Sum("total_bytes"),
+        items=Count("id"),
+        cold=Sum("total_bytes", filter=_lies_in(settings.COLD_STORE_URL), default=0),
+    )
+    uploads = models.Upload.objects.filter(manifest=None, bytes__gt=0).order_by()
+    begun = uploads.values_list("team", "user__username", age("created_ms")).annotate(
+        sum=Sum("bytes"), items=Count("id")
+    )
+    return [
+        Holding(team, kind, (of or {}).get("project") or "", (of or {}).get("owner") or "", Age(old), *sums)
+        for team, kind, of, old, *sums in whole
+    ] + [Holding(team, "upload", "", owner, Age(old), *sums) for team, owner, old, *sums in begun]
 
 
 def stored_of(team: str, kind: str) -> int:
     """Bytes of this kind in the store that this team has sent."""
     rows = _in_store().filter(teams=team, kind=kind)
     return rows.aggregate(sum=Sum("total_bytes"))["sum"] or 0
-
-
-def stored_cold() -> dict[tuple[str, str], int]:
-    """(team, kind) → bytes of it that lie in the cold store."""
-    if not settings.COLD_STORE_URL:
-        return {}
-    rows = models.Manifest.objects.filter(_lies_in(settings.COLD_STORE_URL)).exclude(teams=None)
-    sums = rows.order_by().values_list("teams", "kind").annotate(bytes=Sum("total_bytes"))
-    return {(team, kind): size for team, kind, size in sums}
 
 
 def unused_since(before_ms: int, limit: int, besides: Iterable[str], chosen: Q) -> list[models.Manifest]:

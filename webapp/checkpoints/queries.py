@@ -2,7 +2,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import JSONObject
 
 from platform_core.checkpointing.habit import Losses
 from platform_core.checkpointing.live import LiveInterval, Measured
@@ -34,6 +35,15 @@ def name_of(manifest_id: str) -> str:
     rows = Checkpoint.objects.filter(manifest=manifest_id).order_by("-saved_ms")
     job, step = rows.values_list("job__name", "step").first() or ("", 0)
     return f"{job}, step {step:,}" if job else ""
+
+
+def origin() -> Subquery:
+    """The JSON {project, owner} of the newest job of a team that saved a manifest as a checkpoint."""
+    rows = Checkpoint.objects.filter(manifest=OuterRef("id"), job__team=OuterRef("teams"))
+    origins = rows.order_by("-saved_ms").values(
+        origin=JSONObject(project="job__project", owner="job__user__username")
+    )
+    return Subquery(origins[:1])
 
 
 def of_job(job_id: str) -> list[Checkpoint]:

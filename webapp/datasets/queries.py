@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Subquery, When
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Coalesce, JSONObject
 
 from platform_core.datasets import access
 from platform_core.datasets.access import Grant, Terms, Use
@@ -294,3 +296,15 @@ def derivations(*, of: Iterable[str] = (), to: Iterable[str] = ()) -> list[tuple
 
 def rows_of(snapshot_ids: Iterable[str]) -> list[DatasetSnapshot]:
     return list(DatasetSnapshot.objects.filter(id__in=list(snapshot_ids)).select_related("created_by"))
+
+
+def origin() -> Subquery:
+    """The JSON {project, owner} of the newest version whose files a manifest of a team is: the project for which alone
+    it is approved, and the owner of the dataset."""
+    rows = DatasetSnapshot.objects.filter(manifest=OuterRef("id"), team=OuterRef("teams"))
+    owner = Dataset.objects.filter(team=OuterRef("team"), name=OuterRef("name")).values("owner__username")
+    project = Case(When(projects__1__isnull=True, then=KeyTextTransform(0, "projects")))
+    origins = rows.order_by("-created_ms").values(
+        origin=JSONObject(project=project, owner=Coalesce(Subquery(owner), "created_by__username"))
+    )
+    return Subquery(origins[:1])

@@ -3,15 +3,18 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.functions import JSONObject
 
 from platform_core.errors import TrainmasterError
 from platform_core.experiments.search import Field, FieldKind, fields_of, parse_filter, parse_order
 from platform_core.experiments.states import RunState
+from platform_core.storage.holdings import Age, Holding
 from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
+from webapp.base.ages import age
 from webapp.experiments import search
-from webapp.experiments.models import Experiment, RichValue, Run, RunFile
+from webapp.experiments.models import Experiment, RichValue, Run, RunArtifact, RunFile
 from webapp.metrics import queries as metrics
 
 VIEWS = {
@@ -225,25 +228,31 @@ def rows_of(run_ids: Iterable[str]) -> list[Run]:
     return list(Run.objects.filter(id__in=list(run_ids)).select_related("experiment", "owner"))
 
 
-def stored_files() -> list[tuple[str, int, int]]:
-    """(team, bytes, files) of the files and rich values of runs and logged models in the store."""
-    of_run = RunFile.objects.filter(run__isnull=False).order_by().values_list("run__experiment__team")
-    of_model = RunFile.objects.filter(model__isnull=False).order_by().values_list("model__experiment__team")
-    values = RichValue.objects.filter(size__gt=0).order_by().values_list("run__experiment__team")
-    found = [
-        each
-        for rows in (of_run, of_model, values)
-        for each in rows.annotate(bytes=Sum("size", default=0), items=Count("id"))
-    ]
-    teams = sorted({team for team, _, _ in found})
+def stored_files() -> list[Holding]:
+    """The files and rich values of runs and logged models in the store."""
+    of_run, of_model = RunFile.objects.filter(model=None), RunFile.objects.filter(run=None)
+    values = RichValue.objects.filter(size__gt=0)
+    sources = (
+        (of_run, "run__experiment__team", "run", "created_ms"),
+        (of_model, "model__experiment__team", "model__run", "created_ms"),
+        (values, "run__experiment__team", "run", "at_ms"),
+    )
     return [
-        (
-            team,
-            sum(size for other, size, _ in found if other == team),
-            sum(n for other, _, n in found if other == team),
-        )
-        for team in teams
+        Holding(team, "run files", project or "", owner or "", Age(old), *sums)
+        for rows, of_team, run, at_ms in sources
+        for team, project, owner, old, *sums in rows.order_by()
+        .values_list(of_team, f"{run}__job__project", f"{run}__owner__username", age(at_ms))
+        .annotate(bytes=Sum("size", default=0), items=Count("id"))
     ]
+
+
+def origin() -> Subquery:
+    """The JSON {project, owner} of the newest run of a team that logged the files of a manifest."""
+    rows = RunArtifact.objects.filter(manifest=OuterRef("id"), run__experiment__team=OuterRef("teams"))
+    origins = rows.order_by("-created_ms").values(
+        origin=JSONObject(project="run__job__project", owner="run__owner__username")
+    )
+    return Subquery(origins[:1])
 
 
 def mfu_of_job(job_id: str) -> float | None:

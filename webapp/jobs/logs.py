@@ -12,7 +12,9 @@ from django.db.models import Count, Exists, F, Max, OuterRef, Q, Sum
 
 from platform_core.errors import TrainmasterError
 from platform_core.jobs.states import TERMINAL
+from platform_core.storage.holdings import Age, Holding
 from trainmaster.store import Store, open_store
+from webapp.base.ages import age
 from webapp.events import services as events
 from webapp.jobs.models import Attempt, Job, LogChunk
 from webapp.sockets import services as sockets
@@ -250,10 +252,16 @@ def delete(ended_before_ms: int, limit: int = 20) -> int:
     return len(jobs)
 
 
-def stored(**filters: Any) -> list[tuple[str, int, int]]:
-    """(team, bytes, objects) of the logs that lie in the store; with cold=True, in the cold one."""
-    rows = LogChunk.objects.filter(stored=True, **filters).order_by().values_list("attempt__job__team")
-    return list(rows.annotate(bytes=Sum(F("next_offset") - F("offset")), items=Count("id")))
+def stored() -> list[Holding]:
+    """Of the logs that lie in the store, by objects."""
+    size = F("next_offset") - F("offset")
+    stored_chunks = LogChunk.objects.filter(stored=True).order_by()
+    rows = stored_chunks.values_list(
+        "attempt__job__team", "attempt__job__project", "attempt__job__user__username", age("at_ms")
+    ).annotate(bytes=Sum(size), items=Count("id"), cold_bytes=Sum(size, filter=Q(cold=True), default=0))
+    return [
+        Holding(team, "logs", project, owner, Age(old), *sums) for team, project, owner, old, *sums in rows
+    ]
 
 
 def expired(before_ms: int) -> int:

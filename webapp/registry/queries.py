@@ -1,7 +1,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Prefetch, Q, QuerySet
+from django.db.models import OuterRef, Prefetch, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce, JSONObject
 
 from platform_core.errors import TrainmasterError
 from platform_core.node.wanted import ArtifactReference
@@ -193,3 +194,13 @@ def has_file(version: ModelVersion, name: str) -> bool:
 def read_file(version: ModelVersion, name: str, most: int) -> bytes:
     """Raises request_invalid where it is absent, has more bytes, or is no longer what it was."""
     return files.read(version, name, most)[1]
+
+
+def origin() -> Subquery:
+    """The JSON {project, owner} of the newest version whose files a manifest of a team is."""
+    rows = ModelVersion.objects.filter(manifest=OuterRef("id"), model__team=OuterRef("teams"))
+    project = Coalesce("job__project", "run__job__project")
+    origins = rows.order_by("-created_ms").values(
+        origin=JSONObject(project=project, owner="created_by__username")
+    )
+    return Subquery(origins[:1])

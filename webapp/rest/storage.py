@@ -2,12 +2,14 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from platform_core.errors import TrainmasterError
+from platform_core.storage.holdings import Split
 from webapp.accounts.permissions import require
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import services as artifact_services
@@ -52,6 +54,17 @@ class StorageOut(serializers.Serializer[Any]):
 
     budget = serializers.IntegerField(
         allow_null=True, help_text="Micro-dollars a month that the team means to spend; null: none is set."
+    )
+
+
+class StorageShareOut(serializers.Serializer[Any]):
+    team = serializers.CharField(help_text="Of a project; empty: of all teams that were asked for.")
+    name = serializers.CharField(help_text="Of the project, person, age, kind or team; empty: of none.")
+    bytes = serializers.IntegerField()
+    items = serializers.IntegerField()
+    cold_bytes = serializers.IntegerField(help_text="Of these bytes, in the cold store.")
+    month_micro_dollars = serializers.IntegerField(
+        help_text="What it costs a month; 0 where no price is set."
     )
 
 
@@ -106,6 +119,24 @@ class Storage(APIView):
     def get(self, request: Request) -> Response:
         """List what your teams have in the store by kind, how it grows, and when their limit is reached."""
         return Response({"results": StorageOut(queries.teams(actor_of(request).sees), many=True).data})
+
+
+class StorageShares(APIView):
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("by", enum=list(Split), description="What divides it; by default project."),
+            OpenApiParameter("team", description="Only of this team."),
+        ],
+        responses=listed(StorageShareOut),
+    )
+    def get(self, request: Request) -> Response:
+        """List what your teams have in the store by project, owner, age, kind or team, the largest first."""
+        by, team = request.query_params.get("by", Split.PROJECT.value), request.query_params.get("team", "")
+        if by not in list(Split):
+            why = f"{by[:40]!r} is none of {', '.join(Split)}"
+            raise TrainmasterError("request_invalid", what="by", why=why)
+        found = queries.shares(actor_of(request).sees, Split(by), team)
+        return Response({"results": StorageShareOut(found, many=True).data})
 
 
 class Leftovers(APIView):

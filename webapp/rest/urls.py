@@ -133,6 +133,7 @@ urlpatterns = [
     path("recalls/preview", lineage.RecallReach.as_view(), name="api-recall-preview"),
     path("recalls/<str:recall_id>", lineage.RecallDetail.as_view(), name="api-recall"),
     path("storage", storage.Storage.as_view(), name="api-storage"),
+    path("storage/shares", storage.StorageShares.as_view(), name="api-storage-shares"),
     path("storage/limits", storage.StorageLimits.as_view(), name="api-storage-limits"),
     path("storage/budgets", storage.StorageBudgets.as_view(), name="api-storage-budgets"),
     path("storage/retention", storage.AgePolicies.as_view(), name="api-storage-retention"),

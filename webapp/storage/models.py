@@ -1,5 +1,6 @@
 from django.db import models
 
+from platform_core.storage.holdings import Age
 from platform_core.storage.leftovers import LeftoverKind
 
 
@@ -16,6 +17,21 @@ class StoredDay(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["team", "kind", "day"], name="one_figure_a_day")]
         indexes = [models.Index(fields=["day"], name="stored_by_day")]
+
+
+class StoredShare(models.Model):
+    """A part of what a team has in the store, by everything that tells parts apart, as it was accounted last."""
+
+    team = models.ForeignKey("accounts.Team", models.CASCADE)
+    kind = models.CharField(max_length=20)
+    project = models.CharField(max_length=120, blank=True, help_text="empty: of none")
+    owner = models.CharField(
+        max_length=150, blank=True, help_text="username of the person whose upload, job or run it is"
+    )
+    age = models.CharField(max_length=20, choices=[(age.value, age.value) for age in Age])
+    bytes = models.BigIntegerField()
+    items = models.BigIntegerField()
+    cold_bytes = models.BigIntegerField()
 
 
 class StorageBudget(models.Model):

@@ -2,16 +2,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
-from django.db.models import F, Sum
+from django.db.models import F, Sum, Value
 
 from platform_core.node.wanted import MendWanted
 from platform_core.storage.growth import Day, days_left, per_day
+from platform_core.storage.holdings import Split
 from platform_core.storage.price import monthly
 from platform_core.storage.scrub import is_late
 from platform_core.units import DAY_MS
 from webapp.artifacts import queries as artifacts
 from webapp.base.identity import now_ms
-from webapp.storage.models import Damage, Leftover, StorageBudget, StoredDay
+from webapp.storage.models import Damage, Leftover, StorageBudget, StoredDay, StoredShare
 
 TREND_DAYS = 28
 SHOWN_LEFTOVERS = 200
@@ -46,13 +47,40 @@ class TeamStorage:
     @property
     def month_micro_dollars(self) -> int:
         """What it costs a month as it is now; 0 where nobody has set a price."""
-        cold = sum(part.cold_bytes for part in self.parts)
-        hot = monthly(self.bytes - cold, settings.STORAGE_PRICE)
-        return hot + monthly(cold, settings.COLD_STORAGE_PRICE)
+        return _month_micro_dollars(self.bytes, sum(part.cold_bytes for part in self.parts))
 
     @property
     def is_over_budget(self) -> bool:
         return self.budget is not None and self.month_micro_dollars > self.budget
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    team: str  # of a project; "": of all teams that were asked for
+    name: str  # of the project, owner, age, kind or team; "": of none that is known
+    bytes: int
+    items: int
+    cold_bytes: int
+
+    @property
+    def month_micro_dollars(self) -> int:
+        return _month_micro_dollars(self.bytes, self.cold_bytes)
+
+
+def _month_micro_dollars(size: int, cold: int) -> int:
+    hot = monthly(size - cold, settings.STORAGE_PRICE)
+    return hot + monthly(cold, settings.COLD_STORAGE_PRICE)
+
+
+def shares(names: Iterable[str] | None, by: Split, team: str = "") -> list[Share]:
+    """How that which these teams (None: all), or one of them, have divides, the largest first; as accounted last."""
+    rows = StoredShare.objects.all() if names is None else StoredShare.objects.filter(team__in=list(names))
+    if team:
+        rows = rows.filter(team=team)
+    of_team = F("team") if by is Split.PROJECT else Value("")  # each team has projects of its own
+    sums = rows.order_by().values_list(of_team, by.value)
+    sums = sums.annotate(sum=Sum("bytes"), items=Sum("items"), cold=Sum("cold_bytes"))
+    return sorted((Share(*row) for row in sums), key=lambda one: (-one.bytes, one.team, one.name))
 
 
 def teams(names: Iterable[str] | None) -> list[TeamStorage]:

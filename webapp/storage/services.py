@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections import defaultdict
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Case, When
+from django.db.models.functions import Coalesce
 
 from platform_core.errors import TrainmasterError
 from platform_core.storage.leftovers import OLD_MS, LeftoverKind, is_due, is_leftover
@@ -18,11 +21,14 @@ from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
 from webapp.artifacts import services as artifact_services
 from webapp.base.identity import now_ms
+from webapp.checkpoints import queries as checkpoints
+from webapp.datasets import queries as datasets
 from webapp.events import services as events
 from webapp.experiments import queries as runs
 from webapp.jobs import logs
 from webapp.jobs import queries as jobs
-from webapp.storage.models import Leftover, StorageBudget, StoredDay
+from webapp.registry import queries as models
+from webapp.storage.models import Leftover, StorageBudget, StoredDay, StoredShare
 
 if TYPE_CHECKING:
     from webapp.artifacts.models import Manifest
@@ -35,26 +41,22 @@ DATA_KINDS = ("dataset", "model")
 
 
 def account() -> None:
-    """Sets what each team has of each kind today; what it has no more of is 0, so that the curve falls."""
+    """Sets what each team has of each kind today; what it has no more of is 0, so that the curve falls. How it divides
+    by project, owner and age is kept as it is now."""
     today = now_ms() // DAY_MS
-    figures = {(team, kind): (size, items) for team, kind, size, items in _figures()}
-    cold = artifacts.stored_cold()
-    cold |= {(team, "logs"): size for team, size, _ in logs.stored(cold=True)}
+    holdings = [*artifacts.stored(_origin()), *runs.stored_files(), *logs.stored()]
+    figures = defaultdict(list)
+    for one in holdings:
+        figures[one.team, one.kind].append((one.bytes, one.items, one.cold_bytes))
     with transaction.atomic():
-        known = StoredDay.objects.filter(day__gte=today - 1).values_list("team", "kind")
-        for key in set(known) - set(figures):
-            figures[key] = (0, 0)
-        rows = [
-            StoredDay(
-                team_id=team,
-                kind=kind,
-                day=today,
-                bytes=size,
-                items=items,
-                cold_bytes=cold.get((team, kind), 0),
+        for key in StoredDay.objects.filter(day__gte=today - 1).values_list("team", "kind"):
+            figures[key].append((0, 0, 0))
+        rows = []
+        for (team, kind), parts in sorted(figures.items()):
+            size, items, cold = map(sum, zip(*parts, strict=True))
+            rows.append(
+                StoredDay(team_id=team, kind=kind, day=today, bytes=size, items=items, cold_bytes=cold)
             )
-            for (team, kind), (size, items) in sorted(figures.items())
-        ]
         StoredDay.objects.bulk_create(
             rows,
             update_conflicts=True,
@@ -62,12 +64,20 @@ def account() -> None:
             update_fields=["bytes", "items", "cold_bytes"],
         )
         StoredDay.objects.filter(day__lt=today - KEPT_DAYS).delete()
+        StoredShare.objects.all().delete()
+        StoredShare.objects.bulk_create(
+            StoredShare(team_id=values.pop("team"), **values) for values in map(asdict, holdings)
+        )
 
 
-def _figures() -> Iterator[tuple[str, str, int, int]]:
-    yield from artifacts.stored()
-    yield from ((team, "run files", size, items) for team, size, items in runs.stored_files())
-    yield from ((team, "logs", size, items) for team, size, items in logs.stored())
+def _origin() -> Coalesce:
+    """Whose a manifest is, as the thing says that was made with it."""
+    of_kind = Case(
+        When(kind="checkpoint", then=checkpoints.origin()),
+        When(kind="dataset", then=datasets.origin()),
+        When(kind="model", then=models.origin()),
+    )
+    return Coalesce(of_kind, runs.origin())
 
 
 def clean() -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from platform_core.storage.holdings import Split
 from platform_core.units import format_bytes, format_micro_dollars, parse_bytes
 from trainmaster.cli import output
 from trainmaster.cli.session import connect
@@ -18,9 +19,20 @@ def storage() -> None:
 
 
 @storage.command()
+@click.option(
+    "--by",
+    type=click.Choice([split.value for split in Split]),
+    help="Show how it divides by that, the largest first.",
+)
+@click.option("--team", default="", help="With --by: only of this team.")
 @output.options
-def show(as_json: bool) -> None:
+def show(by: str | None, team: str, as_json: bool) -> None:
     """Show what your teams have in the store by kind, and how it grows."""
+    if by:
+        _show_shares(by, team, as_json)
+        return
+    if team:
+        raise click.UsageError("--team needs --by.")
     with connect() as client:
         body: Any = client.call("GET", "storage")
     if as_json:
@@ -46,6 +58,28 @@ def show(as_json: bool) -> None:
         price = f", {format_micro_dollars(cost)} a month" if (cost := one["month_micro_dollars"]) else ""
         budget = f" of a budget of {format_micro_dollars(one['budget'])}" if one["budget"] is not None else ""
         click.echo(f"{one['team']}: {format_bytes(one['bytes'])}{price}{budget}, {growth}{left}")
+
+
+def _show_shares(by: str, team: str, as_json: bool) -> None:
+    with connect() as client:
+        body: Any = client.call("GET", "storage/shares", params={"by": by, "team": team})
+    found = body["results"]
+    if as_json:
+        output.dump_json(found)
+        return
+    whole = sum(one["bytes"] for one in found) or 1
+    rows = [
+        (
+            "/".join(filter(None, (one["team"], one["name"] or f"no {by}"))),
+            format_bytes(one["bytes"]),
+            f"{one['bytes'] / whole:.0%}",
+            one["items"],
+            format_micro_dollars(cost) if (cost := one["month_micro_dollars"]) else "",
+        )
+        for one in found
+    ]
+    titles = (by.upper(), "SIZE", "SHARE", "ITEMS", "A MONTH")
+    output.table(titles, rows, empty=f"Nothing of {team or 'your teams'} has been accounted yet.")
 
 
 def _limit(size: int | None) -> str:

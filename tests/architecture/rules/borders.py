@@ -14,6 +14,7 @@ PUBLIC = {"services", "queries", "values", "signals"}
 # The exceptions, each with its reason.
 ALSO_PUBLIC = {
     "webapp.base.identity": "ids for new rows of every app",
+    "webapp.base.ages": "what is stored is counted by age in one way, whatever app it belongs to",
     "webapp.base.lease": "leadership by a lease is the same for every coordinator",
     "webapp.base.traffic": "what the web processes counted of requests, for metrics and service levels alike",
     "webapp.base.spans": "every app sends its spans by the one exporter",

@@ -86,6 +86,7 @@ def test_what_is_damaged_is_found_told_and_mended_by_the_same_upload(
         None,
     )
     assert Event.objects.get(kind="StoreDamaged").cause.startswith("b.bin of weights, 6 B: ")
+    assert "discarded" not in damage.why  # the file stays where it lies
     assert list(queries.damaged_files()) == ["vision"]
     a_month_passes()
     scrub.scrub()

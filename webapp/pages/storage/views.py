@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -12,6 +13,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 
 from platform_core.errors import TrainmasterError
+from platform_core.storage.holdings import Split
 from platform_core.units import DAY_MS, format_bytes, parse_bytes
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
@@ -22,8 +24,10 @@ from webapp.base.identity import now_ms
 from webapp.pages import fragments
 from webapp.storage import queries, retention, services
 from webapp.storage.models import Damage, Leftover
-from webapp.storage.queries import Scrub, TeamStorage
+from webapp.storage.queries import Scrub, Share, TeamStorage
 from webapp.storage.retention import Policy
+
+SHOWN_SHARES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,12 @@ class TeamRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareRow:
+    share: Share
+    part: float  # of all that is shown, 0..1
+
+
+@dataclass(frozen=True, slots=True)
 class LeftoverRow:
     leftover: Leftover
     in_days: int | None  # until it is deleted; None: it stays
@@ -44,8 +54,15 @@ class LeftoverRow:
 
 @dataclass(frozen=True, slots=True)
 class StoragePage:
+    """Query: by, one of `Split`, and team, both of the shares."""
+
     teams: tuple[TeamRow, ...]
     total: int
+    by: str
+    splits: tuple[str, ...]
+    team: str  # whose shares alone are shown; "": of all
+    shares: tuple[ShareRow, ...]
+    more_shares: int
     leftovers: tuple[LeftoverRow, ...]
     leftover_bytes: int
     grace_days: int
@@ -61,12 +78,19 @@ class StoragePage:
 @login_required
 @require_safe
 def storage(request: HttpRequest) -> HttpResponse:
-    actor = actor_of(request)
+    actor, by, team = actor_of(request), request.GET.get("by", ""), request.GET.get("team", "")
+    by = by if by in list(Split) else Split.PROJECT.value
     teams = queries.teams(actor.sees)
+    shares = queries.shares(actor.sees, Split(by), team)
     leftovers = queries.leftovers(actor.sees)
     page = StoragePage(
         teams=tuple(map(_row, teams)),
         total=sum(one.bytes for one in teams),
+        by=by,
+        splits=tuple(Split),
+        team=team,
+        shares=_share_rows(shares),
+        more_shares=max(0, len(shares) - SHOWN_SHARES),
         leftovers=tuple(
             LeftoverRow(row, _in_days(row), permissions.may(actor, "storage.keep", row.team_id))
             for row in leftovers
@@ -86,6 +110,11 @@ def storage(request: HttpRequest) -> HttpResponse:
         cold_days=settings.COLD_AFTER_DAYS,
     )
     return fragments.render(request, "storage/storage.html", page)
+
+
+def _share_rows(shares: Sequence[Share]) -> tuple[ShareRow, ...]:
+    whole = sum(one.bytes for one in shares) or 1
+    return tuple(ShareRow(one, one.bytes / whole) for one in shares[:SHOWN_SHARES])
 
 
 def _in_days(row: Leftover) -> int | None:

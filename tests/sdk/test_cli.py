@@ -318,6 +318,7 @@ def test_a_dataset_is_pushed_as_a_snapshot(
     platform.answer("POST uploads", {"id": "up-1"}, 201)
     platform.answer("PUT uploads/up-1/files/train/a.py", {}, 201)
     platform.answer("POST uploads/up-1/complete", {"manifest": "man-1"}, 201)
+    platform.answer("GET datasets", {"results": []})
     platform.answer("POST datasets/stdlib/snapshots", {"id": "snap-1", "name": "stdlib", "version": 2}, 201)
     result = trainmaster("dataset", "push", "data", "--name", "stdlib", "--purpose", "train")
     assert result.stdout == "snap-1\n"

@@ -70,6 +70,7 @@ def test_an_upload_has_a_bar_on_a_terminal_alone(
     for name in ("a.bin", "empty"):
         platform.answer(f"PUT uploads/up-1/files/{name}", {}, 201)
     platform.answer("POST uploads/up-1/complete", {"manifest": "man-1"}, 201)
+    platform.answer("GET datasets", {"results": []})
     platform.answer("POST datasets/tiny/snapshots", {"id": "ds-1", "name": "tiny", "version": 1}, 201)
     push = ("dataset", "push", "data", "--name", "tiny", "--purpose", "train")
     shown = on_terminal(*push)

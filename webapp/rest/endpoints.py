@@ -152,7 +152,7 @@ class OtherwiseOut(serializers.Serializer[Any]):
     canary = serializers.DictField()
 
 
-class TrialOut(serializers.Serializer[Any]):
+class CanaryOut(serializers.Serializer[Any]):
     shadow = serializers.BooleanField()
     share_percent = serializers.FloatField()
     automatic = serializers.BooleanField()
@@ -286,7 +286,7 @@ def _collection(row: Endpoint, status: int = 200) -> Response:
 
 
 class Canary(APIView):
-    @extend_schema(responses=TrialOut)
+    @extend_schema(responses=CanaryOut)
     def get(self, request: Request, team: str, name: str) -> Response:
         """Read what is known of the version under trial, beside the version in use."""
         row = queries.find(team, name, actor_of(request).sees)
@@ -298,7 +298,7 @@ class Canary(APIView):
         seen = watching.watch(row, policy, now_ms())
         canary = seen.canary
         return Response(
-            TrialOut({
+            CanaryOut({
                 "shadow": policy.shadow, "share_percent": policy.share / 100, "automatic": policy.automatic,
                 "verdict": row.verdict, "began_ms": seen.began_ms,
                 "stable": _of_version(row.stable.version, seen.stable, seen.stable_quality),

@@ -63,7 +63,7 @@ class AliasIn(serializers.Serializer[Any]):
     version = serializers.IntegerField(min_value=1)
 
 
-class CardOut(serializers.Serializer[Any]):
+class ModelCardOut(serializers.Serializer[Any]):
     markdown = serializers.CharField(help_text="What is known of the version, and what people added.")
     licence = serializers.CharField()
     card = serializers.CharField(help_text="What people added.")
@@ -134,7 +134,7 @@ class Alias(APIView):
 
 
 class Card(APIView):
-    @extend_schema(responses=CardOut)
+    @extend_schema(responses=ModelCardOut)
     def get(self, request: Request, team: str, name: str, number: int) -> Response:
         """Read the card of a version: its lineage, metrics, evaluations and exports, with what people added."""
         version = _version(request, team, name, number)

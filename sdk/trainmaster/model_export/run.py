@@ -28,6 +28,7 @@ from platform_core.registry.exports import (
     percentile,
     refusals,
 )
+from platform_core.registry.signatures import Signature, Tensor
 from trainmaster.model_export import formats as writers
 from trainmaster.model_export import probe, safetensors_file
 
@@ -80,11 +81,11 @@ def export_model(
         for format in chosen
     ]
     digests = {one.file: _digest(place / one.file) for one in exports if (place / one.file).is_file()}
-    report = Report(tuple(exports), digests, len(rows), probe.device(), allowed)
+    signature = Signature((_tensor(rows),), (_tensor(_run(original, rows)),))
+    report = Report(tuple(exports), digests, len(rows), probe.device(), allowed, signature)
     reasons = {one.format: list(refusals(target, one)) for one in exports}
     document = export_report.as_mapping(
-        report, input=_signature(rows), output=_signature(_run(original, rows)), repeats=repeats,
-        target={"name": target.name, **export_report.constraints(target)}, refused=reasons,
+        report, repeats=repeats, target={"name": target.name, **export_report.constraints(target)}, refused=reasons,
     )  # fmt: skip
     (place / FILE).write_text(json.dumps(document, indent=2) + "\n")
     few = rows[: _as_many_as_fit(rows)]
@@ -183,8 +184,8 @@ def _one_of(value: str, known: Any, what: str) -> str:
     return str(value)
 
 
-def _signature(rows: Any) -> dict[str, Any]:
-    return {"dtype": str(rows.dtype), "shape": [None, *rows.shape[1:]]}
+def _tensor(rows: Any) -> Tensor:
+    return Tensor(str(rows.dtype), (None, *rows.shape[1:]))
 
 
 def _digest(path: Path) -> str:

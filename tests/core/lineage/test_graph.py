@@ -93,6 +93,18 @@ def test_a_model_made_from_data_stands_to_the_right_of_it() -> None:
     assert drawn.lines == tuple(sorted(LINE))
 
 
+def test_products_that_are_origins_as_well_leave_no_empty_column() -> None:
+    run, model, later = Item(Kind.RUN, "a"), Item(Kind.MODEL, "b"), Item(Kind.CHECKPOINT, "c")
+    around = (Edge(run, later), Edge(later, model), Edge(model, run))
+    drawn = picture(grown(run, Direction.UPSTREAM, around), grown(run, Direction.DOWNSTREAM, around))
+    assert drawn.columns == ((later,), (model,), (run,))
+    served = Item(Kind.ENDPOINT, "d")
+    beyond = (*around, Edge(model, served))
+    drawn = picture(grown(run, Direction.UPSTREAM, beyond), grown(run, Direction.DOWNSTREAM, beyond))
+    assert drawn.columns[-1] == (served,)
+    assert all(drawn.columns)
+
+
 def test_an_edge_that_cannot_be_is_refused() -> None:
     with pytest.raises(ValueError, match="endpoint:end"):
         Edge(SERVED, DATA)

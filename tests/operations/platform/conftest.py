@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.rig import survival_site
+from tests.e2e.site import until
 from tests.support.collector import Collector
+from trainmaster.client import Client
 from webapp.operations.platform_process import PlatformProcess
 
 
@@ -37,8 +39,12 @@ def serving(passable: Path) -> Iterator[PlatformProcess]:
 
 @pytest.fixture(scope="package")
 def token(serving: PlatformProcess) -> str:
-    serving.manage("seed_demo", "--slots", "4")
-    return serving.manage("token", "bob", "vision", "--name", "serving").split()[-1]
+    serving.manage("seed_demo", "--slots", "0")
+    token = serving.manage("token", "bob", "vision", "--name", "serving").split()[-1]
+    with Client(serving.url, token) as client:
+        until("two ready nodes", lambda: sum(node.state == "ready" for node in client.nodes()) == 2)
+    serving.manage("seed_demo", "--slots", "4")  # nobody is guaranteed slots that have not joined
+    return token
 
 
 @pytest.fixture(scope="package")

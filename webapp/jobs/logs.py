@@ -159,13 +159,20 @@ def read(
     if search:
         chunks = chunks.filter(Q(stored=True) | Q(text__icontains=search))
     lines: list[Line] = []
-    looked_at = 0
+    # An object has lines of before the chunks of other ranks that are read on the way to it.
+    looked_at, since = 0, after
     for chunk in chunks[:SCANNED]:
-        here = _lines(chunk, after)
+        here = _lines(chunk, since)
         after, looked_at = chunk.id, looked_at + sum(len(line["text"]) for line in here)
         lines += [line for line in here if search.lower() in line["text"].lower()]
         if looked_at >= page_bytes:
             break
+    behind = chunks.filter(stored=True, id__gt=after).order_by("attempt", "rank", "id")
+    for chunk in behind.distinct(
+        "attempt", "rank"
+    ):  # the next object of each rank may begin before the cursor
+        here = _lines(chunk, since, after)
+        lines += [line for line in here if search.lower() in line["text"].lower()]
     return LogLines(lines, after)
 
 
@@ -186,13 +193,15 @@ def _hold(job_id: str, lock: str) -> None:
         cursor.execute(f"SELECT {lock}(hashtext(%s))", [f"log of {job_id}"])
 
 
-def _lines(chunk: LogChunk, after: int) -> list[Line]:
-    """Those behind the cursor."""
+def _lines(chunk: LogChunk, after: int, until: int | None = None) -> list[Line]:
+    """Those behind the cursor, up to another."""
     lines: Iterable[tuple[int, str]]
     if chunk.stored:
         parts = (line.partition("\t") for line in _text(chunk).splitlines())
         heads = ((head.partition("/"), text) for head, _, text in parts)
-        lines = ((int(at_ms), text) for (at_ms, _, cursor), text in heads if int(cursor or chunk.id) > after)
+        known = ((int(at_ms), int(cursor or chunk.id), text) for (at_ms, _, cursor), text in heads)
+        last = chunk.id if until is None else until
+        lines = ((at_ms, text) for at_ms, cursor, text in known if after < cursor <= last)
     else:
         lines = ((chunk.at_ms, text) for text in chunk.text.splitlines())
     where = {"rank": chunk.rank, "attempt": chunk.attempt.number, "offset": chunk.offset}

@@ -149,6 +149,20 @@ def test_lines_keep_their_times_and_their_order_when_they_move_to_the_store(atte
     assert logs.archive(now_ms()) == 0
 
 
+def test_ranks_that_speak_in_turn_lose_no_line_by_the_move(attempt: Attempt) -> None:
+    behind = [0, 0]
+    for text in ("one\n", "two\n", "three\n"):
+        behind = [speak(attempt, offset, [text], rank=rank) for rank, offset in enumerate(behind)]
+    before = everything(attempt.job)
+    end(attempt)
+    assert logs.archive(now_ms()) == 1
+    assert sorted(everything(attempt.job)) == sorted(before)
+    assert sorted(everything(attempt.job, page_bytes=1)) == sorted(before), "page by page"
+    assert sorted(everything(attempt.job, page_bytes=1, search="t")) == sorted(
+        line for line in before if "t" in line[2]
+    )
+
+
 def test_lines_that_come_after_the_move_follow_the_others(attempt: Attempt) -> None:
     behind = speak(attempt, 0, ["one\n"])
     end(attempt)

@@ -33,9 +33,8 @@ def picture(up: Tree, down: Tree, most_rows: int = MOST_ROWS) -> Picture:
     for column in (*range(-1, min(by_column) - 1, -1), *range(1, max(by_column) + 1)):
         inner = shown[column + 1 if column < 0 else column - 1]
         shown[column] = _ordered(by_column.get(column, []), inner, neighbours)[:most_rows]
-    order = [
-        column for column in sorted(shown) if shown[column]
-    ]  # what stands with the origins may leave one empty
+    # A product that is an origin as well stands with the origins, and may leave its other column empty.
+    order = [column for column in sorted(shown) if shown[column]]
     drawn = {item for column in order for item in shown[column]}
     return Picture(
         tuple(shown[column] for column in order),

@@ -11,6 +11,7 @@ from tests.webapp.world import build, endpoint_mapping
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
 from webapp.base.identity import now_ms
+from webapp.registry.models import ModelVersion
 from webapp.serving import queries, services
 from webapp.serving.models import Endpoint
 from webapp.serving.values import SampledAnswer
@@ -82,3 +83,16 @@ def test_the_code_of_an_entry_is_sent_along(
     )  # fmt: skip
     sent = Endpoint.objects.get(name="coded").spec["code"]
     assert [one["path"] for one in artifacts.file_list(sent)] == ["serve.py"]
+
+
+def test_a_zero_is_told_to_the_platform_and_what_is_left_out_is_not(
+    run_as: As, cast: Cast, endpoint: Endpoint
+) -> None:
+    other = ModelVersion.objects.get(pk=endpoint.stable_id)
+    other.pk, other.version = "mv-other", 99
+    other.save(force_insert=True)
+    policy = ("--watch", "0", "--max-accuracy-loss", "0")
+    run_as(cast.owner, "endpoints", "change", f"vision/{endpoint.name}", "99", *policy)
+    endpoint.refresh_from_db()
+    kept = queries.canary_policy(endpoint)
+    assert (kept.watch_ms, kept.max_accuracy_loss, kept.min_requests) == (0, 0.0, 100)

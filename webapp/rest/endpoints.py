@@ -171,6 +171,14 @@ class CanaryOut(serializers.Serializer[Any]):
     )
 
 
+def _found(request: Request, team: str, name: str) -> Endpoint:
+    """Raises not_found, also where the caller may not see it."""
+    row = queries.find(team, name, actor_of(request).sees)
+    if row is None:
+        raise TrainmasterError("not_found", what=f"endpoint {name} in team {team}")
+    return row
+
+
 def _read(row: Endpoint, status: int = 200) -> Response:
     return Response(EndpointOut(queries.visible(None).get(id=row.id)).data, status=status)
 
@@ -191,9 +199,7 @@ class OneEndpoint(APIView):
     @extend_schema(responses={200: EndpointOut})
     def get(self, request: Request, team: str, name: str) -> Response:
         """Read an endpoint."""
-        row = queries.find(team, name, actor_of(request).sees)
-        if row is None:
-            raise TrainmasterError("not_found", what=f"endpoint {name} in team {team}")
+        row = _found(request, team, name)
         return _read(row)
 
     @extend_schema(request=ScaleIn, responses={200: EndpointOut})
@@ -216,9 +222,7 @@ class Drift(APIView):
     @extend_schema(responses=DriftOut)
     def get(self, request: Request, team: str, name: str) -> Response:
         """Read whether an endpoint is asked or answers otherwise than in training, at first or in the last week."""
-        row = queries.find(team, name, actor_of(request).sees)
-        if row is None:
-            raise TrainmasterError("not_found", what=f"endpoint {name} in team {team}")
+        row = _found(request, team, name)
         last = {"at_ms": None, "reference": 0, "references": {}, "window": 0, "findings": [], **row.drift}
         return Response(DriftOut({**last, "sample_percent": row.spec.get("sample_percent", 0)}).data)
 
@@ -263,9 +267,7 @@ class Collection(APIView):
     @extend_schema(responses=CollectionOut)
     def get(self, request: Request, team: str, name: str) -> Response:
         """Read what is kept of the requests of an endpoint, as data."""
-        row = queries.find(team, name, actor_of(request).sees)
-        if row is None:
-            raise TrainmasterError("not_found", what=f"endpoint {name} in team {team}")
+        row = _found(request, team, name)
         return _collection(row)
 
     @extend_schema(request=None, responses={201: CollectionOut})
@@ -289,13 +291,11 @@ class Canary(APIView):
     @extend_schema(responses=CanaryOut)
     def get(self, request: Request, team: str, name: str) -> Response:
         """Read what is known of the version under trial, beside the version in use."""
-        row = queries.find(team, name, actor_of(request).sees)
-        if row is None:
-            raise TrainmasterError("not_found", what=f"endpoint {name} in team {team}")
+        row = _found(request, team, name)
         if row.canary is None:
             raise TrainmasterError("not_found", what=f"version under trial of endpoint {name}")
         policy = queries.canary_policy(row)
-        seen = watching.watch(row, policy, now_ms())
+        seen = watching.watch(row, policy, now_ms(), outputs=True)
         canary = seen.canary
         return Response(
             CanaryOut({
@@ -305,7 +305,7 @@ class Canary(APIView):
                 "canary": _of_version(row.canary.version, canary, seen.canary_quality),
                 "compared": canary.compared, "alike": canary.alike,
                 "mean_difference": canary.difference if canary.compared else None,
-                "moved_outputs": watching.moved_outputs(row, seen.began_ms),
+                "moved_outputs": seen.moved,
                 "answered_otherwise": watching.answered_otherwise(row, MOST_OTHERWISE),
             }).data
         )  # fmt: skip

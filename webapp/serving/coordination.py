@@ -118,7 +118,7 @@ def _judge(row: Endpoint, replicas: list[Replica], now: int) -> None:
         row.canary_ready_ms = now
         row.save(update_fields=["canary_ready_ms"])
     policy = queries.canary_policy(row)
-    match judge(policy, watching.watch(row, policy, now), now):
+    match judge(policy, watching.watch(row, policy, now, outputs=policy.same_outputs), now):
         case Continue(reason):
             Endpoint.objects.filter(id=row.id).update(verdict=reason)
             row.verdict = reason

@@ -22,8 +22,8 @@ MOST_PAIRS = (
 )
 
 
-def watch(row: Endpoint, policy: CanaryPolicy, now_ms: int) -> Watch:
-    """As the judgement of the trial needs it: outputs are compared only where they count."""
+def watch(row: Endpoint, policy: CanaryPolicy, now_ms: int, *, outputs: bool) -> Watch:
+    """`outputs`: whether their distributions are compared, which takes longer than the rest."""
     assert row.canary_id is not None
     began = row.canary_since_ms or now_ms
     since = began - began % BUCKET_MS
@@ -31,7 +31,7 @@ def watch(row: Endpoint, policy: CanaryPolicy, now_ms: int) -> Watch:
         began, row.canary_ready_ms, queries.traffic(row.id, row.stable_id, since),
         tried(row.id, row.canary_id, since, shadow=policy.shadow),
         queries.quality_since(row.id, row.stable_id, began), queries.quality_since(row.id, row.canary_id, began),
-        moved_outputs(row, began) if policy.same_outputs else (),
+        moved_outputs(row, began) if outputs else (),
     )  # fmt: skip
 
 

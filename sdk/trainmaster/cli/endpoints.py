@@ -163,7 +163,7 @@ def create(
 @output.options
 def change(endpoint: str, version: int, manual: bool, as_json: bool, **policy: Any) -> None:
     """Start a canary with VERSION; it takes over, or is rolled back, by what its requests show."""
-    given = {name: value for name, value in policy.items() if value not in (None, False)}
+    given = {name: value for name, value in policy.items() if value is not None and value is not False}
     given |= {"automatic": False} if manual else {}
     with connect() as client:
         _print(Endpoints(client).change(*_full(client, endpoint), version, **given), as_json)

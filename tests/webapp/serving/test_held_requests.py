@@ -18,7 +18,7 @@ from webapp.serving.models import Endpoint
 from webapp.serving.values import ReplicaAddress, Route, TrafficCount
 
 
-async def test_it_is_counted_before_it_is_answered_and_its_wait_once() -> None:
+async def test_it_is_counted_before_it_is_answered() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")

@@ -247,14 +247,14 @@ def _watched(row: Endpoint, now: int) -> Watched | None:
     began = row.canary_since_ms or now
     since = traffic.whole_until(began)
     policy = queries.canary_policy(row)
-    found = watching.watch(row, policy, now)
+    found = watching.watch(row, policy, now, outputs=True)
     role = "shadow" if policy.shadow else "canary"
     versions = [
         (role, row.canary.version, traffic.of(found.canary, now - since), found.canary_quality),
         ("in use", row.stable.version, traffic.of(found.stable, now - since), found.stable_quality),
     ]
     return Watched(
-        policy.share / 100, policy, versions, found.canary, watching.moved_outputs(row, began),
+        policy.share / 100, policy, versions, found.canary, found.moved,
         [_otherwise(one) for one in watching.answered_otherwise(row, OTHERWISE)],
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ from platform_core.distribution.content.manifest import (
     FilePart,
     Manifest,
     join,
+    split,
 )
 from platform_core.errors import TrainmasterError
 
@@ -64,7 +65,7 @@ def merge(step: int, parts: Iterable[Part]) -> Merged | Incomplete:
     missing = set(range(first.nodes)) - {part.node_rank for part in ordered}
     if missing:
         return Incomplete(tuple(sorted(missing)))
-    files = [file for part in ordered for file in files_of(part.manifest)]
+    files = [file for part in ordered for file in split(part.manifest)]
     known = sorted(part.began_at_ms for part in ordered if part.began_at_ms)
     whole = Part(
         node_rank=0,
@@ -106,7 +107,7 @@ def describe(step: int, part: Part) -> bytes:
                 "sha256": digest_of_pieces(file),
                 "chunks": [piece for chunk in file.chunks for piece in chunk.pieces],
             }
-            for file in files_of(part.manifest)
+            for file in split(part.manifest)
         ],
     }
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
@@ -116,36 +117,6 @@ def digest_of_pieces(file: FilePart) -> str:
     """The `sha256` of a file of format 2 as the SDK has it: of the digests of its pieces, one after another."""
     digests = [bytes.fromhex(piece) for chunk in file.chunks for piece in chunk.pieces]
     return hashlib.sha256(b"".join(digests)).hexdigest()
-
-
-def files_of(manifest: Manifest) -> list[FilePart]:
-    """The inverse of `join`."""
-    chunks: dict[int, list[tuple[int, int, str, tuple[str, ...]]]] = {}
-    for chunk in manifest.chunks:
-        chunks.setdefault(chunk.file, []).append((chunk.offset, chunk.size, chunk.sha256, chunk.pieces))
-    return [
-        FilePart.from_document(
-            {
-                "path": entry.path,
-                "size": entry.size,
-                "sha256": entry.sha256,
-                "piece_size": manifest.piece_size,
-                "chunks": [
-                    {"size": size, "sha256": sha256, "pieces": pieces}
-                    for _, size, sha256, pieces in sorted(chunks.get(number, ()))
-                ],
-            }
-        )
-        for number, entry in enumerate(manifest.files)
-    ]
-
-
-def unreferenced(
-    stored: Iterable[str], living: Iterable[Iterable[str]], under_way: Iterable[Iterable[str]] = ()
-) -> frozenset[str]:
-    """Digests of stored files that no living checkpoint and no registered part uses."""
-    used = {digest for digests in (*living, *under_way) for digest in digests}
-    return frozenset(stored) - used
 
 
 def _check(part: Part, first: Part) -> None:

@@ -17,6 +17,9 @@ class Manifest(models.Model):
         "empty: nothing that is the same for all",
     )
     total_bytes = models.BigIntegerField()
+    shared_bytes = models.BigIntegerField(
+        default=0, help_text="of these, what an earlier manifest has at the same place"
+    )
     files = models.PositiveIntegerField()
     document = models.JSONField()
     created_ms = models.BigIntegerField()
@@ -42,6 +45,19 @@ class Manifest(models.Model):
         ]
 
 
+class SharedFolder(models.Model):
+    """Files of several manifests that lie in the store under their digests.
+
+    A file is deleted in two steps: its digest joins `doomed`; then, while the row is locked, the file goes, the digest
+    leaves `doomed` and `deletions` grows. Nobody begins to use a doomed file. Who looked into the store before the last
+    deletion looks again.
+    """
+
+    source_url = models.TextField(primary_key=True)
+    doomed = models.JSONField(default=list)
+    deletions = models.PositiveIntegerField(default=0)
+
+
 class Upload(models.Model):
     """Files on their way in through the REST API; becomes a manifest when complete."""
 
@@ -50,11 +66,15 @@ class Upload(models.Model):
     team = models.ForeignKey("accounts.Team", models.CASCADE)
     user = models.ForeignKey("accounts.User", models.CASCADE)
     name = models.CharField(max_length=120)
-    files = models.JSONField(default=dict, help_text="path → part of the manifest computed while it came in")
+    source_url = models.TextField(db_index=True, default="", help_text="under which its files will lie")
+    files = models.JSONField(
+        default=dict,
+        help_text="path → part of the manifest computed while it came in; `shared`: an earlier version has it there",
+    )
     writing = models.JSONField(
         default=dict, help_text="path → when its writing into the store began; 0: it broke off"
     )
-    bytes = models.BigIntegerField(default=0, help_text="what its files have together")
+    bytes = models.BigIntegerField(default=0, help_text="what the store holds because of it")
     created_ms = models.BigIntegerField()
     manifest = models.ForeignKey(Manifest, models.SET_NULL, null=True)
 

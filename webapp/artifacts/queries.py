@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache, reduce
 from operator import or_
 from typing import Any
@@ -15,12 +15,11 @@ from django.db.models import (
     Subquery,
     Sum,
     TextField,
-    Value,
 )  # fmt: skip
-from django.db.models.functions import Cast, Coalesce, Concat, JSONObject
+from django.db.models.functions import Cast, Coalesce, JSONObject
 
 from platform_core.distribution.content.address import Address
-from platform_core.distribution.content.manifest import FileEntry, Manifest, from_document
+from platform_core.distribution.content.manifest import FilePart, Manifest, from_document, split
 from platform_core.errors import TrainmasterError
 from platform_core.node.wanted import ArtifactReference
 from platform_core.storage.holdings import Age, Holding
@@ -32,6 +31,7 @@ from webapp.base.ages import age
 
 # What is refused beyond its limit. Of checkpoints no save is: their job would be lost; new jobs are.
 LIMITED_KINDS = ("code", "dataset", "model", "checkpoint", "run files")
+_OWN = F("total_bytes") - F("shared_bytes")
 REMEDY = "Delete what nobody needs, or let an operator raise the limit on the storage page"
 
 
@@ -80,10 +80,20 @@ def references(manifest_ids: Iterable[str]) -> dict[str, ArtifactReference]:
     return {key: ArtifactReference(key, url, tuple(etags)) for key, url, etags in rows}
 
 
-def files_at(url: str) -> list[list[dict[str, Any]]]:
-    """The files of each manifest whose files lie at this URL, or lay there and may still be read there."""
-    rows = models.Manifest.objects.filter(Q(source_url=url) | Q(moved_from=url))
-    return list(rows.values_list("document__files", flat=True))
+def digests_at(url: str, moved: bool = True) -> Iterator[dict[str, int]]:
+    """Digest → bytes of the files of each manifest that lie at this URL, oldest first; with `moved` also of those that
+    lay there and may still be read there."""
+    here = Q(source_url=url) | (Q(moved_from=url) if moved else Q())
+    rows = models.Manifest.objects.filter(here).order_by("created_ms", "id")
+    for files in rows.values_list("document__files", flat=True).iterator(chunk_size=10):
+        yield {entry["sha256"]: entry["size"] for entry in files}
+
+
+def digests_on_their_way(url: str) -> Iterator[dict[str, int]]:
+    """The same of uploads that are not complete."""
+    rows = models.Upload.objects.filter(source_url=url, manifest=None)
+    for files in rows.values_list("files", flat=True).iterator(chunk_size=10):
+        yield {part["sha256"]: part["size"] for part in files.values()}
 
 
 def file_list(manifest_id: str) -> list[dict[str, Any]]:
@@ -93,9 +103,9 @@ def file_list(manifest_id: str) -> list[dict[str, Any]]:
 
 
 @lru_cache(maxsize=4)
-def entries(manifest_id: str) -> dict[str, FileEntry]:
+def file_parts(manifest_id: str) -> dict[str, FilePart]:
     """Its files by SHA-256. It never changes, and who sends a thousand files asks a thousand times."""
-    return {each["sha256"]: FileEntry(**each) for each in file_list(manifest_id)}
+    return {part.entry.sha256: part for part in split(manifest(manifest_id))}
 
 
 def is_source(url: str) -> bool:
@@ -176,20 +186,6 @@ def resumable(username: str, team: str, kind: str, name: str) -> models.Upload |
     return rows.order_by("-created_ms", "-id").first()
 
 
-def superseded(before_ms: int, limit: int, besides: Iterable[str]) -> list[models.Upload]:
-    """The oldest uploads whose files the team uploaded again by then, under the same name; their manifest names another
-    place."""
-    same = {name: OuterRef(name) for name in ("manifest", "team", "name")}
-    again = models.Upload.objects.filter(
-        **same, created_ms__gt=OuterRef("created_ms"), created_ms__lt=before_ms
-    )
-    rows = models.Upload.objects.filter(Exists(again)).exclude(manifest__in=list(besides))
-    for store in store_urls():
-        place = Concat(Value(f"{store.rstrip('/')}/"), "kind", Value("/"), "id")
-        rows = rows.exclude(manifest__source_url=place).exclude(manifest__moved_from=place)
-    return list(rows.order_by("created_ms", "id").defer("files")[:limit])
-
-
 def referenced(manifest_ids: Iterable[str], besides: str = "") -> set[str]:
     """Which of these manifests something refers to, apart from rows of the model `besides` ("app.Model")."""
     ids = list(manifest_ids)
@@ -221,9 +217,9 @@ def stored(origin: Expression) -> list[Holding]:
     whole = rows.values_list(
         "teams", "kind", Coalesce(origin, Subquery(uploader)), age("created_ms", "used_ms")
     ).annotate(
-        bytes=Sum("total_bytes"),
+        bytes=Sum(_OWN),
         items=Count("id"),
-        cold=Sum("total_bytes", filter=_lies_in(settings.COLD_STORE_URL), default=0),
+        cold=Sum(_OWN, filter=_lies_in(settings.COLD_STORE_URL), default=0),
     )
     uploads = models.Upload.objects.filter(manifest=None, bytes__gt=0).order_by()
     begun = uploads.values_list("team", "user__username", age("created_ms")).annotate(
@@ -238,7 +234,7 @@ def stored(origin: Expression) -> list[Holding]:
 def stored_of(team: str, kind: str) -> int:
     """Bytes of this kind in the store that this team has sent."""
     rows = _in_store().filter(teams=team, kind=kind)
-    return rows.aggregate(sum=Sum("total_bytes"))["sum"] or 0
+    return rows.aggregate(sum=Sum(_OWN))["sum"] or 0
 
 
 def unused_since(before_ms: int, limit: int, besides: Iterable[str], chosen: Q) -> list[models.Manifest]:

@@ -1,67 +1,56 @@
 """Bytes come in through uploads and leave a manifest; a manifest never changes."""
 
-import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import IO, Any
+from collections.abc import Iterable
 
-from django.conf import settings
 from django.db import transaction
-from django.db.models import Sum
 
-from platform_core.distribution.content.layout import stored_path
-from platform_core.distribution.content.manifest import FilePart, Manifest, as_document, from_json, join
-from platform_core.distribution.content.tiling import check_path
+from platform_core.distribution.content.layout import is_by_digest
 from platform_core.errors import TrainmasterError
-from platform_core.units import DAY_MS, HOUR_MS, format_bytes
+from platform_core.units import DAY_MS, format_bytes
 from trainmaster.store import open_store
-from trainmaster.store.copying import lasting_etag, source_url, write_file
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import models, queries
-from webapp.base.identity import new_id, now_ms
+from webapp.artifacts.registering import lock, register, register_json
+from webapp.artifacts.shared_files import (
+    account,
+    claim,
+    delete_doomed,
+    deletions_in,
+    doom,
+    finish_deletions,
+    leave,
+    shared_folder,
+)
+from webapp.artifacts.uploads import (
+    UPLOAD_KINDS,
+    complete_upload,
+    discard_upload,
+    receive_file,
+    start_upload,
+    take_file,
+)
+from webapp.base.identity import now_ms
 from webapp.events import services as events
 
-log = logging.getLogger(__name__)
-UPLOAD_KINDS = ("code", "dataset", "model")
-ABANDONED_MS = HOUR_MS  # a web process was killed while it wrote the file
-
-
-def register(
-    document: Manifest, team: str, source_url: str, etags: Mapping[str, str] = {}, *, uploaded: bool = False
-) -> models.Manifest:
-    """Keep a manifest whose files already lie under `source_url`, by path with these etags.
-
-    The same content twice is one row, at one place: the first, or the newest upload, whose bytes the platform has just
-    hashed on their way there, so that an upload of the right bytes repairs a damaged place.
-    """
-    called = [etags.get(entry.path, "") for entry in document.files] if any(etags.values()) else []
-    with transaction.atomic():
-        _, made = models.Manifest.objects.get_or_create(
-            id=document.id,
-            defaults={
-                "kind": document.kind,
-                "source_url": source_url,
-                "etags": called,
-                "total_bytes": document.total_bytes,
-                "files": len(document.files),
-                "document": as_document(document),
-                "created_ms": now_ms(),
-            },
-        )
-        row = lock(document.id)
-        # Its bytes were deleted, and now are here again; or they were written anew where they lay, or elsewhere.
-        if not made and (uploaded or row.source_url in ("", source_url)):
-            row.source_url, row.etags = source_url, called
-            row.save(update_fields=["source_url", "etags"])
-        row.teams.add(team)  # type: ignore[arg-type]  # the key of a team is its slug
-    return row
-
-
-def lock(manifest_id: str) -> models.Manifest:
-    """Until the caller's transaction ends, nobody begins to use these bytes and nobody deletes them."""
-    return models.Manifest.objects.select_for_update().get(id=manifest_id)
+__all__ = [
+    "UPLOAD_KINDS",
+    "claim",
+    "complete_upload",
+    "delete_doomed",
+    "deletions_in",
+    "discard_upload",
+    "doom",
+    "finish_deletions",
+    "lock",
+    "receive_file",
+    "register",
+    "register_json",
+    "shared_folder",
+    "start_upload",
+    "take_file",
+]
 
 
 def vacate(row: models.Manifest) -> str:
@@ -69,164 +58,6 @@ def vacate(row: models.Manifest) -> str:
     url, row.source_url, row.etags = row.source_url, "", []
     row.save(update_fields=["source_url", "etags"])
     return url
-
-
-def register_json(text: str, team: str, source_url: str, etags: Sequence[str] = ()) -> models.Manifest:
-    """As an agent sends it; raises manifest_invalid unless it is sound. `etags` are in the order of its files."""
-    document = from_json(text)
-    paths = (entry.path for entry in document.files)
-    return register(document, team, source_url, dict(zip(paths, etags, strict=False)))
-
-
-def start_upload(actor: Actor, team: str, kind: str, name: str, resume: bool = False) -> models.Upload:
-    """`resume`: goes on with the newest one of this kind and name that the same person has not completed, if any."""
-    permissions.require(actor, "artifact.upload", team)
-    if kind not in UPLOAD_KINDS:
-        raise TrainmasterError(
-            "request_invalid", what="kind", why=f"{kind!r} is not one of {', '.join(UPLOAD_KINDS)}"
-        )
-    if resume and (begun := queries.resumable(actor.username, team, kind, name[:120])):
-        return begun
-    return models.Upload.objects.create(
-        id=new_id("up"),
-        kind=kind,
-        team_id=team,
-        user_id=accounts.user_key(actor.username),
-        name=name[:120],
-        created_ms=now_ms(),
-    )
-
-
-def receive_file(actor: Actor, upload_id: str, path: str, body: IO[bytes]) -> FilePart:
-    """Stream one file into the store, hashing as it passes.
-
-    The same path again replaces the earlier bytes until the upload is complete; then nothing is written any more.
-    """
-    check_path(path)
-    return _write(_own_upload(actor, upload_id), path, iter(partial(body.read, 1 << 20), b""))
-
-
-def take_file(actor: Actor, upload_id: str, path: str, manifest_id: str, sha256: str) -> FilePart:
-    """Copy a file that the team has sent before, within the store.
-
-    Raises not_found where the team has no such file, and verification_failed where the store has lost its bytes.
-    """
-    check_path(path)
-    upload = _own_upload(actor, upload_id)
-    row = models.Manifest.objects.filter(id=manifest_id, teams=upload.team_id, kind=upload.kind).first()
-    entry = queries.entries(manifest_id).get(sha256) if row is not None else None
-    if row is None or entry is None or not row.source_url:
-        raise TrainmasterError("not_found", what=f"file {sha256} of {manifest_id}")
-    blocks = queries.opened(row.source_url).stream_range(stored_path(row.source_url, entry), 0, entry.size)
-    part = _write(upload, path, blocks)
-    if part.entry.sha256 != sha256:
-        _end_writing(upload.id, path, broke_off=True)
-        raise TrainmasterError("verification_failed", path=path)
-    return part
-
-
-def _write(own: models.Upload, path: str, blocks: Iterable[bytes]) -> FilePart:
-    upload = _begin_writing(own, path)
-    store = open_store(settings.STORE_URL)
-    try:
-        part = write_file(store, upload.kind, upload.id, path, _limited(blocks, path, upload))
-        etag = lasting_etag(store, f"{upload.kind}/{upload.id}/{path}")
-    except BaseException as error:
-        refused = isinstance(error, TrainmasterError) and error.code == "too_large"
-        _end_writing(upload.id, path, broke_off=not refused)
-        if isinstance(error, TrainmasterError) and error.code == "source_unavailable":
-            log.warning("upload %s: %s", upload.id, error)  # it names folders of the platform
-            raise TrainmasterError("unavailable", what="The store") from error
-        raise
-    _end_writing(upload.id, path, part.as_document() | {"etag": etag})
-    return part
-
-
-@transaction.atomic
-def _begin_writing(upload: models.Upload, path: str) -> models.Upload:
-    """Nobody completes the upload until this file is written, and nobody else writes it."""
-    row = models.Upload.objects.select_for_update().get(id=upload.id)
-    if row.manifest_id is not None:
-        raise TrainmasterError("request_invalid", what=f"upload {row.id}", why="it is complete already")
-    for other in (row.files | row.writing).keys() - {path}:
-        file, folder = sorted((path, other), key=len)
-        if folder.startswith(f"{file}/"):
-            why = f"{file} is a folder, as {folder} lies in it; it cannot be a file as well"
-            raise TrainmasterError("request_invalid", what=f"the path {path}", why=why)
-    if row.writing.get(path, 0) > now_ms() - ABANDONED_MS:
-        sentence = f"{path} of upload {row.id} is being written by another request; wait for its answer"
-        raise TrainmasterError("upload_incomplete", sentence, upload=row.id)
-    row.writing[path] = now_ms()
-    row.save(update_fields=["writing"])
-    return row
-
-
-@transaction.atomic
-def _end_writing(
-    upload_id: str, path: str, part: Mapping[str, Any] | None = None, broke_off: bool = False
-) -> None:
-    row = models.Upload.objects.select_for_update().get(id=upload_id)
-    row.writing.pop(path, None)
-    if broke_off:  # whether the store has the old bytes or the new ones is not known
-        row.writing[path] = 0
-    if part is not None:
-        row.bytes += part["size"] - row.files.get(path, {"size": 0})["size"]
-        row.files[path] = part
-    row.save(update_fields=["writing", "files", "bytes"])
-
-
-def complete_upload(actor: Actor, upload_id: str, expected_files: int | None = None) -> models.Manifest:
-    """Make the manifest of everything received. Completing again gives the same manifest."""
-    with transaction.atomic():
-        upload = models.Upload.objects.select_for_update().get(id=_own_upload(actor, upload_id).id)
-        if upload.manifest is not None:
-            return upload.manifest
-        if upload.writing:
-            paths = ", ".join(sorted(upload.writing)[:5])
-            sentence = f"Upload {upload_id} still waits for {paths}: wait for these requests, or send the files again"
-            raise TrainmasterError("upload_incomplete", sentence, upload=upload_id)
-        missing = max(expected_files or 1, 1) - len(upload.files)
-        if missing > 0:
-            raise TrainmasterError("upload_incomplete", upload=upload_id, missing=missing)
-        document = join(upload.kind, [FilePart.from_document(part) for part in upload.files.values()])
-        source = source_url(settings.STORE_URL, upload.kind, upload.id)
-        etags = {path: part.get("etag", "") for path, part in upload.files.items()}
-        upload.manifest = register(document, upload.team_id, source, etags, uploaded=True)
-        upload.files = {}
-        upload.save(update_fields=["manifest", "files"])
-        return upload.manifest
-
-
-def _own_upload(actor: Actor, upload_id: str) -> models.Upload:
-    upload = models.Upload.objects.select_related("user", "manifest").filter(id=upload_id).first()
-    if upload is None or upload.user.username != actor.username:
-        raise TrainmasterError("not_found", what=f"upload {upload_id}")
-    permissions.require(actor, "artifact.upload", upload.team_id)
-    return upload
-
-
-def _limited(blocks: Iterable[bytes], path: str, upload: models.Upload) -> Iterator[bytes]:
-    """The blocks, up to the limit of one file and to what the team has left."""
-    limit, team_limit = settings.UPLOAD_LIMIT_BYTES, settings.TEAM_UPLOAD_LIMIT_BYTES
-    used = models.Upload.objects.filter(team=upload.team_id).aggregate(sum=Sum("bytes"))["sum"] or 0
-    replaced = upload.files.get(path, {"size": 0})["size"]
-    left = team_limit - used + replaced
-    own_limit = queries.storage_limit(upload.team_id, upload.kind)
-    own_used = queries.uploaded_of(upload.team_id, upload.kind) if own_limit is not None else 0
-    size = 0
-    for block in blocks:
-        size += len(block)
-        if size > limit:
-            raise TrainmasterError("too_large", what=path, size=f"over {limit} bytes", limit=limit)
-        if size > left:
-            sentence = (
-                f"{path} brings team {upload.team_id} over the {format_bytes(team_limit)} that a team may upload; "
-                f"{format_bytes(max(left, 0))} are left. An operator can raise TRAINMASTER_TEAM_UPLOAD_LIMIT_BYTES"
-            )
-            raise TrainmasterError("too_large", sentence, limit=team_limit)
-        if own_limit is not None and size > own_limit - own_used + replaced:
-            raise queries.beyond_limit(upload.team_id, upload.kind, own_used, own_limit, path)
-        yield block
 
 
 @transaction.atomic
@@ -260,40 +91,6 @@ def note_etag(manifest_id: str, source_url: str, file: int, etag: str) -> None:
         row.save(update_fields=["etags"])
 
 
-def discard_upload(upload_id: str, size: int) -> bool:
-    """Deletes an upload that was never completed, and what the store has of it.
-
-    False where it has more or fewer bytes than `size` by now, is written, or was completed.
-    """
-    with transaction.atomic():
-        row = (
-            models.Upload.objects.select_for_update().filter(id=upload_id, manifest=None, bytes=size).first()
-        )
-        if row is None or any(began_ms > now_ms() - ABANDONED_MS for began_ms in row.writing.values()):
-            return False
-        kind = row.kind
-        row.delete()
-    store = open_store(settings.STORE_URL)
-    for entry in store.list(f"{kind}/{upload_id}/"):
-        store.delete(entry.path)
-    return True
-
-
-def discard_superseded(upload: models.Upload) -> bool:
-    """Deletes the files of a complete upload that lie elsewhere as well. False where its manifest names them by now."""
-    places = [source_url(store, upload.kind, upload.id) for store in queries.store_urls()]
-    with transaction.atomic():
-        row = lock(str(upload.manifest_id))
-        if row.source_url in ("", *places) or row.moved_from in places:
-            return False
-        models.Upload.objects.filter(id=upload.id).delete()
-    for place in places:
-        store = open_store(place)
-        for entry in store.list():
-            store.delete(entry.path)
-    return True
-
-
 def discard_files(manifest_id: str) -> bool:
     """Deletes the files of a manifest to which nothing refers, and its uploads. False where something does by now."""
     with transaction.atomic():
@@ -301,8 +98,11 @@ def discard_files(manifest_id: str) -> bool:
         if not row.source_url or queries.referenced([row.id], besides="artifacts.Upload"):
             return False
         queries.path_in_store(row.source_url)
-        places = [vacate(row), *filter(None, [row.moved_from])]
+        places = [*filter(None, [row.moved_from]), vacate(row)]
+        forget_move(row.id, row.moved_from)
         models.Upload.objects.filter(manifest=row).delete()
+        for place in places:
+            _leave(place, row)
     for place in places:
         _delete_files(place, row)
     return True
@@ -323,30 +123,52 @@ def note_use(manifest_ids: Iterable[str]) -> None:
     rows.update(used_ms=now)
 
 
-@transaction.atomic
-def note_move(manifest_id: str, before: str, after: str, etags: list[str]) -> bool:
-    """Its files were copied from the one place to the other. False where they lie elsewhere by now."""
-    row = lock(manifest_id)
-    if row.source_url != before:
-        return False
-    row.source_url, row.etags, row.moved_from, row.moved_ms = after, etags, before, now_ms()
-    row.save(update_fields=["source_url", "etags", "moved_from", "moved_ms"])
-    return True
+def note_move(manifest_id: str, before: str, after: str, etags: list[str], deletions: int = 0) -> bool:
+    """Its files were copied from the one place to the other. False where they lie elsewhere by now, or where some were
+    deleted from the folder `after` since there were so many `deletions`."""
+    with transaction.atomic():
+        row = lock(manifest_id)
+        if row.source_url != before:
+            return False
+        digests = (entry["sha256"] for entry in row.document["files"])
+        if is_by_digest(after) and not claim(after, digests, deletions):
+            return False
+        row.source_url, row.etags, row.moved_from, row.moved_ms = after, etags, before, now_ms()
+        row.save(update_fields=["source_url", "etags", "moved_from", "moved_ms"])
+        for place in filter(is_by_digest, (before, after)):
+            account(place)
+        return True
 
 
 def discard_moved(manifest_id: str) -> None:
-    """Deletes the files at the place from which they were moved."""
-    row = models.Manifest.objects.get(id=manifest_id)
-    if row.moved_from and row.moved_from != row.source_url:
-        _delete_files(row.moved_from, row)
-    forget_move(manifest_id, row.moved_from)
+    """Deletes the files at the place from which they were moved; those that others share there stay."""
+    with transaction.atomic():
+        row = lock(manifest_id)
+        place, row.moved_from = row.moved_from, ""
+        if place in ("", row.source_url):
+            forget_move(row.id, place)
+            return
+        if is_by_digest(place):
+            forget_move(row.id, place)
+            _leave(place, row)
+    _delete_files(place, row)
+    forget_move(row.id, place)
 
 
 def forget_move(manifest_id: str, moved_from: str) -> None:
     models.Manifest.objects.filter(id=manifest_id, moved_from=moved_from).update(moved_from="")
 
 
+def _leave(url: str, row: models.Manifest) -> None:
+    """It has nothing to do with this folder any more: what no other has there can go."""
+    if is_by_digest(url):
+        leave(url, [entry["sha256"] for entry in row.document["files"]])
+
+
 def _delete_files(url: str, row: models.Manifest) -> None:
+    if is_by_digest(url):
+        delete_doomed(url)
+        return
     store = open_store(url)
     for entry in row.document["files"]:
         store.delete(entry["path"])

@@ -26,9 +26,8 @@ def delete(url: str, manifest: Manifest) -> None:
         log.warning("the files of %s are left where they are: %s", manifest.id, error)
         return
     if is_by_digest(url):
-        job_id = folder.split("/")[1]
-        shared_files.doom(job_id, [entry["sha256"] for entry in manifest.document["files"]])
-        shared_files.delete_doomed(job_id)
+        digests = [entry["sha256"] for entry in manifest.document["files"]]
+        shared_files.delete(url, folder.split("/")[1], digests)
         return
     store = open_store(url)
     for entry in manifest.document["files"]:

@@ -58,20 +58,11 @@ class CheckpointPart(models.Model):
         ]
 
 
-class SharedFiles(models.Model):
-    """The files of a job's checkpoints that lie in the store under their digests.
-
-    A file is deleted in three steps: its digest joins `doomed`, the file goes, `doomed` is emptied and `deletions`
-    grows. A part that names a doomed file, or that was checked against the store before the last deletion, is not
-    registered: its agent looks again, and uploads what is gone.
-    """
+class SweptJob(models.Model):
+    """Whose left-over files in the store were removed."""
 
     job = models.OneToOneField("jobs.Job", models.CASCADE, primary_key=True, related_name="+")
-    doomed = models.JSONField(default=list)
-    deletions = models.PositiveIntegerField(default=0)
-    swept_attempt = models.PositiveIntegerField(
-        default=0, help_text="the newest ended attempt whose left-over files were removed"
-    )
+    attempt = models.PositiveIntegerField(default=0, help_text="the newest ended one of which they were")
 
 
 class RetentionTurn(models.Model):

@@ -17,7 +17,7 @@ from webapp.artifacts import services as artifacts
 from webapp.base.identity import now_ms
 from webapp.checkpoints import files, queries, retention, shared_files, turns
 from webapp.checkpoints.corruption import go_back
-from webapp.checkpoints.models import Checkpoint, SharedFiles
+from webapp.checkpoints.models import Checkpoint, SweptJob
 from webapp.checkpoints.parts import PartUploaded, forget_halves, register_part
 from webapp.checkpoints.registration import Saved, keep
 from webapp.checkpoints.restoring import instead
@@ -159,12 +159,9 @@ def discard_moved(manifest: Manifest) -> None:
 
 
 def sweep(limit: int = 20) -> int:
-    """Removes what ended attempts left of checkpoints that never became whole, and goes on with deletions that broke
-    off. Returns how many jobs were looked at."""
-    shared_files.finish_deletions()
+    """Removes what ended attempts left of checkpoints that never became whole. Returns how many jobs were looked at."""
     ended = job_queries.newest_ended_attempts(now_ms() - DAY_MS)
-    of_these = SharedFiles.objects.filter(job__in=[job for job, _ in ended])
-    swept = dict(of_these.values_list("job_id", "swept_attempt"))
+    swept = dict(SweptJob.objects.filter(job__in=[job for job, _ in ended]).values_list("job_id", "attempt"))
     looked_at = 0
     for job_id, attempt in ended:
         if swept.get(job_id, 0) >= attempt or looked_at >= limit:
@@ -175,6 +172,6 @@ def sweep(limit: int = 20) -> int:
         except TrainmasterError as error:
             log.warning("what %s left in the store is not removed yet: %s", job_id, error)
             continue
-        SharedFiles.objects.filter(job=job_id).update(swept_attempt=attempt)
+        SweptJob.objects.update_or_create(job_id=job_id, defaults={"attempt": attempt})
         looked_at += 1
     return looked_at

@@ -1,31 +1,24 @@
-"""Files that the checkpoints of a job share in the store under their digests; see models.SharedFiles."""
+"""Files that the checkpoints of a job share in the store under their digests; see artifacts.models.SharedFolder."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable
 
 from django.conf import settings
-from django.db import transaction
 
-from platform_core.checkpointing.parts import unreferenced
-from platform_core.distribution.content.layout import BY_DIGEST
 from platform_core.distribution.content.manifest import Manifest
-from platform_core.errors import TrainmasterError
 from trainmaster.store import Store, open_store
-from webapp.artifacts import queries as artifacts
-from webapp.checkpoints.models import CheckpointPart, SharedFiles
-
-log = logging.getLogger(__name__)
+from webapp.artifacts import services as artifacts
+from webapp.checkpoints.models import CheckpointPart
 
 
 def url_of(job_id: str) -> str:
-    return f"{settings.STORE_URL.rstrip('/')}/checkpoint/{job_id}/{BY_DIGEST}"
+    return artifacts.shared_folder(settings.STORE_URL, f"checkpoint/{job_id}")
 
 
 def seen(job_id: str) -> int:
     """The number of deletions so far, to be read before the store is looked at."""
-    return SharedFiles.objects.get_or_create(job_id=job_id)[0].deletions
+    return artifacts.deletions_in(url_of(job_id))
 
 
 def missing(job_id: str, manifest: Manifest) -> list[str]:
@@ -39,47 +32,20 @@ def missing(job_id: str, manifest: Manifest) -> list[str]:
 
 def claim(job_id: str, deletions: int, manifest: Manifest) -> bool:
     """Inside the transaction that registers a part: whether none of its files was or is being deleted since `seen`."""
-    files = SharedFiles.objects.select_for_update().get(job_id=job_id)
-    doomed = set(files.doomed)
-    return files.deletions == deletions and not doomed.intersection(e.sha256 for e in manifest.files)
+    return artifacts.claim(url_of(job_id), (entry.sha256 for entry in manifest.files), deletions)
 
 
-@transaction.atomic
-def doom(job_id: str, digests: Iterable[str]) -> None:
-    """From now on nobody begins to use those of these files that no checkpoint and no part of the job needs."""
-    SharedFiles.objects.get_or_create(job_id=job_id)
-    files = SharedFiles.objects.select_for_update().get(job_id=job_id)
-    gone = unreferenced(digests, _living(job_id), _under_way(job_id))
-    files.doomed = sorted({*files.doomed, *gone})
-    files.save(update_fields=["doomed"])
+def delete(url: str, job_id: str, digests: Iterable[str]) -> None:
+    """Those of these files that no checkpoint and no part of the job needs. May be repeated."""
+    artifacts.doom(url, digests, _under_way(job_id))
+    artifacts.delete_doomed(url)
 
 
-def delete_doomed(job_id: str) -> int:
-    """Deletes them from the store. May be repeated, after a failure of the store or of this process."""
-    files = SharedFiles.objects.filter(job_id=job_id).first()
-    if files is None or not files.doomed:
-        return 0
-    store = open_store(url_of(job_id))
-    for digest in files.doomed:
-        store.delete(digest)
-    with transaction.atomic():
-        row = SharedFiles.objects.select_for_update().get(job_id=job_id)
-        row.doomed = sorted(set(row.doomed) - set(files.doomed))
-        row.deletions += 1
-        row.save(update_fields=["doomed", "deletions"])
-    return len(files.doomed)
-
-
-def sweep(job_id: str) -> int:
+def sweep(job_id: str) -> None:
     """Removes what attempts that have ended left in the store and no checkpoint names: half a checkpoint, or a file
     whose upload was never announced."""
-    doom(job_id, [entry.path for entry in open_store(url_of(job_id)).list()])
-    return delete_doomed(job_id)
-
-
-def _living(job_id: str) -> list[Collection[str]]:
-    """A manifest has its URL until its files are deleted, whatever refers to it."""
-    return [{entry["sha256"] for entry in files} for files in artifacts.files_at(url_of(job_id))]
+    url = url_of(job_id)
+    delete(url, job_id, [entry.path for entry in open_store(url).list()])
 
 
 def _under_way(job_id: str) -> list[Collection[str]]:
@@ -90,11 +56,3 @@ def _under_way(job_id: str) -> list[Collection[str]]:
 def write(store: Store, digest: str, data: bytes) -> None:
     if not store.exists(digest):
         store.write(digest, [data], len(data))
-
-
-def finish_deletions(limit: int = 50) -> None:
-    for job_id in SharedFiles.objects.exclude(doomed=[]).values_list("job_id", flat=True)[:limit]:
-        try:
-            delete_doomed(job_id)
-        except TrainmasterError as error:
-            log.warning("files of checkpoints of %s are not deleted yet: %s", job_id, error)

@@ -43,14 +43,19 @@ class Card:
     fresh_minutes: int = 0  # promised: so old at most is its newest version; 0: nothing is
 
 
-def reference_for(snapshot_id: str, use: Use) -> ArtifactReference:
-    """Where the bytes of a version are. Raises request_invalid where this use is not approved (any more)."""
+def reference_for(snapshot_id: str, use: Use, in_place: bool = False) -> ArtifactReference:
+    """Where the bytes of a version are; `in_place`: at its source, though the store has the same bytes as well.
+
+    Raises request_invalid where this use is not approved (any more).
+    """
     row = snapshot(snapshot_id)
     if row is None or row.manifest_id is None:
         raise TrainmasterError("not_found", what=f"dataset snapshot {snapshot_id}")
     if why := why_not(row, use):
         what = f"The use of dataset {row.name} version {row.version}"
         raise TrainmasterError("request_invalid", what=what, why=why)
+    if in_place and row.source:
+        return ArtifactReference(row.manifest_id, row.source)
     return artifacts.reference(row.manifest_id)
 
 
@@ -74,7 +79,7 @@ def why_not(row: DatasetSnapshot, use: Use) -> str:
 
 def why_not_mounted(row: DatasetSnapshot) -> str:
     """Why a job cannot read this version where it lies; "" where it can."""
-    url = artifacts.reference(row.manifest_id or "").source_url
+    url = row.source or artifacts.reference(row.manifest_id or "").source_url
     if not url.startswith("file://"):
         return f"it lies at {url.partition('://')[0]}://, which is no folder; leave it out, and it is copied"
     if ":" in urlsplit(url).path:

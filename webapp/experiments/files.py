@@ -63,14 +63,14 @@ def put(actor: Actor, owner: Owner, path: str, body: IO[bytes] | Iterable[bytes]
     _require_writable(actor, owner)
     row, generation = _begin(owner, checked(path))
     store = _store()
-    folder, place = _folder(owner), f"{owner.pk}/{generation}"
+    place = f"{_folder(owner)}/{owner.pk}/{generation}/{row.path}"
     try:
-        part = write_file(store, folder, place, row.path, _limited(owner, row.path, body))
+        part = write_file(store, place, row.path, _limited(owner, row.path, body))
     except TrainmasterError as error:
         if error.code == "source_unavailable":
             raise TrainmasterError("unavailable", what="The store") from error
         raise
-    document = part.as_document() | {"etag": lasting_etag(store, f"{folder}/{place}/{row.path}")}
+    document = part.as_document() | {"etag": lasting_etag(store, place)}
     return _complete(owner, row, generation, part, document)
 
 
@@ -254,7 +254,8 @@ def _copied(owner: Owner, rows: Iterable[RunFile], prefix: str, team: str) -> Ma
     for row in rows:
         source = f"{_folder(owner)}/{owner.pk}/{row.generation}/{row.path}"
         blocks = store.stream_range(source, 0, row.size) if row.size else iter(())
-        parts.append(write_file(store, "model", place, row.path.removeprefix(prefix), blocks))
+        path = row.path.removeprefix(prefix)
+        parts.append(write_file(store, f"model/{place}/{path}", path, blocks))
     return artifacts.register(join("model", parts), team, source_url(settings.STORE_URL, "model", place))
 
 

@@ -185,7 +185,8 @@ def _is_copied(spec: JobSpec) -> bool:
 
 def _dataset(member: MemberWanted, spec: JobSpec) -> ArtifactReference:
     """Refused where the use is not approved any more: a grant may have expired since the job was submitted."""
-    return datasets.reference_for(spec.dataset, Use(member.team, spec.project, spec.purpose))
+    use = Use(member.team, spec.project, spec.purpose)
+    return datasets.reference_for(spec.dataset, use, in_place=spec.mount_dataset)
 
 
 def _environment(team: str, spec: JobSpec) -> tuple[tuple[str, str], ...]:

@@ -83,6 +83,7 @@ def _origin() -> Coalesce:
 def clean() -> int:
     """Finds what nobody needs any more and deletes what was found long enough ago. Returns how many were deleted."""
     now = now_ms()
+    artifact_services.finish_deletions()
     _find(now)
     grace_ms = settings.LEFTOVER_GRACE_DAYS * DAY_MS
     return sum(map(_delete, _due(now, grace_ms)))

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from django.conf import settings
 
-from platform_core.distribution.content.layout import stored_path
+from platform_core.distribution.content.layout import is_by_digest, stored_path
 from platform_core.distribution.content.manifest import FileEntry, from_document
 from platform_core.errors import TrainmasterError
 from platform_core.units import DAY_MS, format_bytes
@@ -48,7 +48,6 @@ def move() -> int:
     """One round. Returns how many versions were moved."""
     now, readers = now_ms(), _readers()
     _discard(now - READ_ON_MS, readers)
-    _discard_superseded(now - READ_ON_MS, readers)
     if not settings.COLD_STORE_URL:
         return 0
     hot, cold = settings.STORE_URL.rstrip("/"), settings.COLD_STORE_URL.rstrip("/")
@@ -96,32 +95,18 @@ def _discard(moved_before_ms: int, readers: Mapping[str, int]) -> None:
             log.warning("the files of %s stay at their old place for now: %s", row.id, error)
 
 
-def _discard_superseded(before_ms: int, readers: Collection[str]) -> None:
-    """The files of uploads that were uploaded again before then, but not those that somebody may still read there."""
-    for upload in artifacts.superseded(before_ms, AT_ONCE, besides=readers):
-        try:
-            discarded = artifact_services.discard_superseded(upload)
-        except TrainmasterError as error:
-            log.warning("the files of %s stay for now: %s", upload.id, error)
-            continue
-        if discarded:
-            events.record(
-                "LeftoverDeleted", f"storage:{upload.id}", actor="system", team=upload.team_id,
-                cause=f"{upload.name}, {format_bytes(upload.bytes)}: the same files were uploaded again",
-            )  # fmt: skip
-
-
 def _moved(manifest_id: str, to: str) -> bool:
     row = artifacts.find(manifest_id)
     if row is None or not row.source_url:
         return False
     target = f"{to}/{_place(row)}"
+    deletions = artifact_services.deletions_in(target) if is_by_digest(target) else 0
     try:
         etags = _copy(row.source_url, target, from_document(row.document).files)
     except TrainmasterError as error:
         log.warning("%s is not moved to %s: %s", manifest_id, target, error)
         return False
-    if not artifact_services.note_move(manifest_id, row.source_url, target, etags):
+    if not artifact_services.note_move(manifest_id, row.source_url, target, etags, deletions):
         return False
     name = artifacts.names([manifest_id], None).get(manifest_id, row.kind)
     cold = to == settings.COLD_STORE_URL.rstrip("/")
@@ -150,11 +135,15 @@ def _copy(source_url: str, target_url: str, files: tuple[FileEntry, ...]) -> lis
     """Their etags at the new place. Raises verification_failed where other bytes were read than registered."""
     source, target = open_store(source_url), open_store(target_url)
     for entry in files:
+        place = stored_path(target_url, entry)
+        if is_by_digest(target_url) and target.exists(place):
+            continue  # that of another version, or another of the same content
         digest = hashlib.sha256()
-        target.write(entry.path, _digested(source, stored_path(source_url, entry), entry, digest), entry.size)
+        target.write(place, _digested(source, stored_path(source_url, entry), entry, digest), entry.size)
         if digest.hexdigest() != entry.sha256:
+            target.delete(place)
             raise TrainmasterError("verification_failed", path=entry.path)
-    etags = [lasting_etag(target, entry.path) for entry in files]
+    etags = [lasting_etag(target, stored_path(target_url, entry)) for entry in files]
     return etags if any(etags) else []
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from platform_core.distribution.content.tiling import MIB, check, check_path, check_sizes, invalid
@@ -275,3 +275,15 @@ def join(kind: str, parts: Iterable[FilePart], piece_size: int = DEFAULT_PIECE_S
             Chunk(first + c.index, number, c.offset, c.size, c.sha256, c.pieces) for c in part.chunks
         )
     return assemble(kind, tuple(part.entry for part in ordered), tuple(chunks), piece_size)
+
+
+def split(manifest: Manifest) -> list[FilePart]:
+    """The inverse of `join`."""
+    chunks: dict[int, list[Chunk]] = {}
+    for chunk in sorted(manifest.chunks, key=lambda chunk: chunk.offset):
+        own = chunks.setdefault(chunk.file, [])
+        own.append(replace(chunk, index=len(own), file=0))
+    return [
+        FilePart(entry, tuple(chunks.get(number, ())), manifest.piece_size)
+        for number, entry in enumerate(manifest.files)
+    ]

@@ -50,7 +50,10 @@ def copy_in(
     piece_size: int = DEFAULT_PIECE_SIZE,
 ) -> Manifest:
     """Stores the files under `source_url` and their manifest beside, in one pass over each."""
-    parts = [write_file(store, kind, upload_id, path, data, chunk_size, piece_size) for path, data in files]
+    folder = f"{kind}/{upload_id}"
+    parts = [
+        write_file(store, f"{folder}/{path}", path, data, chunk_size, piece_size) for path, data in files
+    ]
     manifest = join(kind, parts, piece_size)
     write_manifest(store, manifest)
     return manifest
@@ -58,16 +61,15 @@ def copy_in(
 
 def write_file(
     store: Store,
-    kind: str,
-    upload_id: str,
+    place: str,
     path: str,
     data: Source,
     chunk_size: int = DEFAULT_CHUNK_SIZE,
     piece_size: int = DEFAULT_PIECE_SIZE,
 ) -> FilePart:
-    """One file of an upload; `manifest.join` makes the manifest when all are in."""
+    """One file, `path` in its manifest, to this place of the store; `manifest.join` makes the manifest of all."""
     digester = FileDigester(path, chunk_size, piece_size)
-    store.write(f"{kind}/{upload_id}/{path}", _digested(digester, data))
+    store.write(place, _digested(digester, data))
     return digester.finish()
 
 

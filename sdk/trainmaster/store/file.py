@@ -75,7 +75,7 @@ class FileStore:
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
         entries = []
-        for folder, _, names in os.walk(self._root):
+        for folder, _, names in os.walk(self._root / prefix.rpartition("/")[0]):
             for name in names:
                 if name.startswith(_UNFINISHED):
                     continue
@@ -84,6 +84,12 @@ class FileStore:
                     with suppress(FileNotFoundError):  # deleted while we look
                         entries.append(Entry(path, file.stat().st_size))
         yield from sorted(entries, key=lambda entry: entry.path)
+
+    def move(self, path: str, to: str) -> None:
+        source, target = self._path(path), self._path(to)
+        with clear_errors(source):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(source, target)
 
     def delete(self, path: str) -> None:
         with clear_errors(self._path(path)):

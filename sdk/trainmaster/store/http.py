@@ -93,6 +93,9 @@ class HttpStore:
     def list(self, prefix: str = "") -> Iterator[Entry]:
         raise read_only(f"listing {shown(self.url)}")
 
+    def move(self, path: str, to: str) -> None:
+        raise read_only(shown(self.url))
+
     def delete(self, path: str) -> None:
         raise read_only(shown(self.url))
 

@@ -60,6 +60,9 @@ class Store(Protocol):
     def list(self, prefix: str = "") -> Iterator[Entry]:
         """Every file whose path begins with the prefix, in order of the paths."""
 
+    def move(self, path: str, to: str) -> None:
+        """The same bytes under another path of the store, in place of what was there; they do not pass through here."""
+
     def delete(self, path: str) -> None: ...
 
 

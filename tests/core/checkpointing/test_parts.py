@@ -1,4 +1,4 @@
-"""One manifest out of the parts of all nodes, and which shared files may go."""
+"""One manifest out of the parts of all nodes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from platform_core.checkpointing.parts import (
     Incomplete,
     Merged,
     Part,
-    files_of,
     merge,
-    unreferenced,
 )
-from platform_core.distribution.content.manifest import ManifestBuilder, join
+from platform_core.distribution.content.manifest import ManifestBuilder, join, split
 from platform_core.errors import TrainmasterError
 
 
@@ -79,7 +77,7 @@ def test_a_manifest_taken_apart_and_joined_is_the_same() -> None:
     for path, data in {"a": b"x" * 21, "b": b"", "c": b"yy"}.items():
         builder.feed(path, data)
     manifest = builder.finish()
-    assert join("checkpoint", files_of(manifest), 4) == manifest
+    assert join("checkpoint", split(manifest), 4) == manifest
 
 
 @pytest.mark.parametrize(
@@ -95,16 +93,3 @@ def test_a_manifest_taken_apart_and_joined_is_the_same() -> None:
 def test_parts_that_do_not_belong_together_are_refused(parts: list[Part], why: str) -> None:
     with pytest.raises(TrainmasterError, match=why):
         merge(7, parts)
-
-
-@given(
-    *[st.lists(st.frozensets(st.sampled_from("abcdef"))) for _ in range(2)],
-    st.frozensets(st.sampled_from("abcdef")),
-)
-def test_a_file_that_somebody_uses_is_never_deleted(
-    living: list[frozenset[str]], under_way: list[frozenset[str]], stored: frozenset[str]
-) -> None:
-    gone = unreferenced(stored, living, under_way)
-    used = frozenset().union(*living, *under_way)
-    assert not gone & used
-    assert gone | (stored & used) == stored

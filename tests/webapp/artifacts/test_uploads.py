@@ -45,7 +45,9 @@ def put(client: APIClient, upload: str, path: str, content: bytes = b"x") -> tup
     return answer.status_code, answer.json().get("detail", "")
 
 
-def test_a_completed_upload_keeps_its_bytes_for_all_teams_that_sent_the_same(cast: Cast, api: Api) -> None:
+def test_a_completed_upload_keeps_its_bytes_for_all_teams_that_sent_the_same(
+    cast: Cast, api: Api, settings: LazySettings
+) -> None:
     carol, alice = actor_of(cast.outsider), actor_of(cast.owner)
     hers = begun(carol, "nlp")
     manifest = services.complete_upload(carol, hers).id
@@ -55,9 +57,7 @@ def test_a_completed_upload_keeps_its_bytes_for_all_teams_that_sent_the_same(cas
     assert (status, "complete already" in why) == (400, True)
     assert bytes_of(manifest) == RIGHT
     for upload in (hers, newest):
-        assert (
-            open_store(f"{services.settings.STORE_URL}/code/{upload}").read_range("train.py", 0, 14) == RIGHT
-        )
+        assert open_store(f"{settings.STORE_URL}/code/{upload}").read_range("train.py", 0, 14) == RIGHT
 
 
 class Slow(io.BytesIO):

@@ -17,8 +17,10 @@ from trainmaster.store import open_store
 from trainmaster.store.copying import fetch
 from trainmaster_wire.agent.v1 import uplink_pb2
 from webapp.artifacts import queries as artifacts
+from webapp.artifacts import services as artifact_services
+from webapp.artifacts.models import SharedFolder
 from webapp.checkpoints import queries, services, shared_files
-from webapp.checkpoints.models import Checkpoint, CheckpointPart, SharedFiles
+from webapp.checkpoints.models import Checkpoint, CheckpointPart
 from webapp.events.models import Event
 from webapp.jobs.models import Job, Member
 from webapp.rpc.uplink import _take
@@ -186,17 +188,17 @@ def test_a_file_that_is_deleted_while_a_part_is_on_its_way_is_uploaded_again(
 def test_a_part_with_a_file_that_is_being_deleted_waits(job: Job) -> None:
     save(job, 10)
     digest = hashlib.sha256(b"10 0").hexdigest()
-    SharedFiles.objects.filter(job=job).update(doomed=[digest])
+    SharedFolder.objects.filter(source_url=shared_files.url_of(job.id)).update(doomed=[digest])
     assert announce(job, 30, 0, {"head.bin": b"10 0"}).next_offset == 7
 
 
 def test_a_deletion_that_broke_off_is_finished(job: Job) -> None:
     save(job, 10)
     open_store(shared_files.url_of(job.id)).write("a" * 64, [b"of nobody"])
-    shared_files.doom(job.id, ["a" * 64])
-    services.sweep()
+    artifact_services.doom(shared_files.url_of(job.id), ["a" * 64])
+    artifact_services.finish_deletions()
     assert "a" * 64 not in stored(job)
-    assert SharedFiles.objects.get(job=job).doomed == []
+    assert SharedFolder.objects.get().doomed == []
 
 
 def test_half_a_checkpoint_of_a_lost_node_is_never_listed_and_leaves_the_store(job: Job) -> None:

@@ -44,7 +44,7 @@ def asked(row: Endpoint, *keys: str, at_ms: int | None = None, collected: bool =
 def lines(snapshot: DatasetSnapshot) -> list[dict[str, Any]]:
     manifest = Manifest.objects.get(pk=snapshot.manifest_id)
     store = open_store(manifest.source_url)
-    texts = [store.read_range(file["path"], 0, file["size"]) for file in manifest.document["files"]]
+    texts = [store.read_range(file["sha256"], 0, file["size"]) for file in manifest.document["files"]]
     return [json.loads(line) for text in texts for line in text.splitlines()]
 
 

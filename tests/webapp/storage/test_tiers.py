@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from webapp.storage import queries, scrub, services, tiers
 from webapp.storage.models import Damage
 
 __all__ = ["cluster", "submit"]
+FILE = sha256(b"content").hexdigest()  # as the versions of a dataset share it
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ def old_dataset(cast: Cast, days: int = 31) -> Manifest:
 
 def content(manifest_id: str) -> bytes:
     row = Manifest.objects.get(id=manifest_id)
-    return b"".join(open_store(row.source_url).stream_range("part 1/a.bin", 0, 7))
+    return b"".join(open_store(row.source_url).stream_range(FILE, 0, 7))
 
 
 def days_pass(row: Manifest, days: int) -> None:
@@ -73,13 +75,13 @@ def test_an_unused_dataset_moves_and_its_old_files_go_a_day_later(
     row, young = old_dataset(cast), None
     assert tiers.move() == 1
     assert content(row.id) == b"content"
-    assert len(list(cold.rglob("a.bin"))) == 1
-    assert len(list(hot.rglob("a.bin"))) == 1
+    assert len(list(cold.rglob(FILE))) == 1
+    assert len(list(hot.rglob(FILE))) == 1
     assert "unused for 30 days, to the cold store" in Event.objects.get(kind="FilesMoved").cause
     assert tiers.move() == 0
     days_pass(row, 2)
     assert tiers.move() == 0
-    assert list(hot.rglob("a.bin")) == []
+    assert list(hot.rglob(FILE)) == []
     assert young is None
 
 
@@ -100,7 +102,7 @@ def test_a_used_one_stays_and_a_cold_one_comes_back_when_it_is_used(
     assert content(row.id) == b"content"
     days_pass(row, 2)
     tiers.move()
-    assert list(cold.rglob("a.bin")) == []
+    assert list(cold.rglob(FILE)) == []
 
 
 def test_cold_bytes_are_accounted_and_priced_by_their_tier(
@@ -119,7 +121,7 @@ def test_cold_bytes_are_accounted_and_priced_by_their_tier(
 
 def test_bytes_that_are_damaged_are_not_moved(cast: Cast, stores: tuple[Path, Path]) -> None:
     row = old_dataset(cast)
-    next(stores[0].rglob("a.bin")).write_bytes(b"changed")
+    next(stores[0].rglob(FILE)).write_bytes(b"changed")
     assert tiers.move() == 0
     assert Manifest.objects.get(id=row.id).source_url == row.source_url
 
@@ -144,7 +146,7 @@ def test_files_in_the_cold_store_are_of_the_store_and_are_deleted_with_their_man
     assert artifacts.is_in_store(url)
     DatasetSnapshot.objects.all().delete()
     assert artifact_services.discard_files(row.id)
-    assert [path for folder in stores for path in folder.rglob("a.bin")] == []
+    assert [path for folder in stores for path in folder.rglob(FILE)] == []
 
 
 def test_without_a_cold_store_nothing_moves(cast: Cast, stores: tuple[Path, Path], settings: Any) -> None:
@@ -180,10 +182,10 @@ def test_the_old_files_stay_while_a_job_that_began_before_the_move_runs(
     job = running_job(submit)
     days_pass(row, 2)
     tiers.move()
-    assert len(list(hot.rglob("a.bin"))) == 1
+    assert len(list(hot.rglob(FILE))) == 1
     say(job, MemberPhase.EXITED, 0)
     tiers.move()
-    assert list(hot.rglob("a.bin")) == []
+    assert list(hot.rglob(FILE)) == []
 
 
 def test_a_cold_store_whose_disk_is_not_mounted_is_no_damage(cast: Cast, stores: tuple[Path, Path]) -> None:

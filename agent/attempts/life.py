@@ -16,7 +16,7 @@ from typing import Any
 from agent.attempts import records
 from agent.attempts.orders import Orders, orders_of, stop_order, write_orders
 from agent.attempts.phases import IMAGE, LAUNCH, StartPhases
-from agent.attempts.preparation import Fetch, NodeFacts, PreparationError, prepare
+from agent.attempts.preparation import Fetch, NodeFacts, PreparationError, order_of, prepare
 from agent.attempts.verdict import Verdict
 from agent.attempts.watch import RankWatch
 from agent.files import read_json, write_atomically
@@ -93,7 +93,7 @@ class AttemptLife:
         self._ranks = RankWatch(folder, tools.hang_floor_seconds, lambda: self.pid, self._observe)
         self._task: asyncio.Task[None] | None = None
         self._preparing: asyncio.Task[LaunchOrder] | None = None
-        self._order: LaunchOrder | None = None  # of an attempt that this agent started; then None
+        self._stood_by = False
         self._phases = StartPhases()
         self._stream = tools.stream_of(folder, launch)
 
@@ -216,7 +216,6 @@ class AttemptLife:
                     await asyncio.to_thread(self._launcher.fetch, order)
             with self._phases.phase(LAUNCH):
                 await asyncio.to_thread(self._launcher.start, order)
-            self._order = order
         except PreparationError as error:
             return await self._end(Verdict(125, str(error), error.end, error.resume_damaged))
         except LauncherError as error:
@@ -271,13 +270,15 @@ class AttemptLife:
             await self._pause(wakes=self._stop_grace is None)
 
     async def _stand_by(self) -> None:
-        """Once, when a rank has made a step: the imports of the standby shall not delay those of the ranks."""
-        if self._order is None or not self._ranks.have_begun:
+        """Once, when a rank has made a step: the imports of the standby shall not delay those of the ranks. Of an
+        attempt of an earlier agent, too: its standby has ended with that agent."""
+        if self._stood_by or not self._ranks.have_begun:
             return
-        order, self._order = self._order, None
+        self._stood_by = True
         try:
+            order = order_of(self.folder, self.launch, self._tools.facts)
             await asyncio.to_thread(self._launcher.stand_by, order)
-        except LauncherError as error:
+        except (LauncherError, PreparationError) as error:
             log.warning("%s: %s", self.folder.attempt_id, error)
 
     async def _write_orders(self) -> None:

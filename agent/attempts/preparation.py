@@ -70,13 +70,7 @@ def prepare(
         raise PreparationError(
             f"The work folder could not be made: {error}.", _end_of(error, False)
         ) from error
-    launch = _with_shares(launch, facts)
-    account = _account(launch, facts.isolation)
-    python = "python" if launch.container_image else facts.python
-    try:
-        argv = command.argv_of(launch, python)
-    except command.CommandError as error:
-        raise PreparationError(str(error), EndReason.SCRIPT_ERROR) from error
+    order = order_of(folder, launch, facts)
     for what, artifact, into in (
         ("code bundle", launch.code, folder.code),
         ("dataset", launch.dataset, folder.data),
@@ -86,6 +80,20 @@ def prepare(
         if artifact is not None:
             with phases.phase(_PHASES[what]):
                 _fetch(fetch, what, artifact, into, stop)
+    if order.account is not None and (stream := _stream(folder, launch)):
+        share(stream, order.account)
+    return order
+
+
+def order_of(folder: WorkFolder, launch: Launch, facts: NodeFacts) -> LaunchOrder:
+    """Of an attempt whose files are there, or will be. Raises PreparationError."""
+    launch = _with_shares(launch, facts)
+    account = _account(launch, facts.isolation)
+    python = "python" if launch.container_image else facts.python
+    try:
+        argv = command.argv_of(launch, python)
+    except command.CommandError as error:
+        raise PreparationError(str(error), EndReason.SCRIPT_ERROR) from error
     gpus = _gpus(launch, facts)
     seen_as: PurePath = CONTAINER_FOLDER if launch.container_image else folder.path
     inherited = {} if launch.container_image else dict(facts.inherited)
@@ -93,9 +101,7 @@ def prepare(
         inherited |= account.environment(folder) if not launch.container_image else {}
     # A container has a /tmp of its own, which goes with it.
     tmp = None if launch.container_image else folder.tmp
-    stream = folder.stream if launch.stream_dataset and launch.dataset is not None else None
-    if stream is not None and account is not None:
-        share(stream, account)
+    stream = _stream(folder, launch)
     place = command.Place(seen_as, python, gpus, facts.interface, inherited, tmp, stream, facts.gpu_share)
     environment = command.environment_of(launch, folder.attempt_id, place)
     return LaunchOrder(
@@ -113,6 +119,10 @@ def prepare(
         account=account,
         standby_of=launch.job_id if command.can_stand_by(launch) else "",
     )
+
+
+def _stream(folder: WorkFolder, launch: Launch) -> Path | None:
+    return folder.stream if launch.stream_dataset and launch.dataset is not None else None
 
 
 def _with_shares(launch: Launch, facts: NodeFacts) -> Launch:

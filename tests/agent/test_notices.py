@@ -108,3 +108,19 @@ async def test_each_notice_leaves_a_run_that_goes_on_from_the_step_that_it_had_m
     await loop.until(lambda: any(each.name == "made" for each in loop.moments()[seen:]))
     assert next(each.step for each in loop.moments()[seen:] if each.name == "resumed") == reached > 0
     assert (await loop.notice())[1] > reached
+
+
+async def test_an_agent_that_takes_a_running_attempt_over_has_a_standby_for_the_next(
+    gateway: Gateway, agent: AgentProcess, tmp_path: Path
+) -> None:
+    """As after an upgrade: the standby of the agent before has ended with it."""
+    loop, told = Loop(gateway, tmp_path), "a standby waits for the next attempt after att-test-1"
+    await agent.start("--standby-free-mib", "1")
+    await gateway.until(lambda: gateway.heartbeats)
+    await loop.run()
+    await loop.until(lambda: told in agent.log())
+    await agent.kill()
+    await agent.start("--standby-free-mib", "1")
+    await loop.until(lambda: agent.log().count(told) == 2)
+    made, saved = await loop.notice()
+    assert saved == made

@@ -107,6 +107,21 @@ def test_lists_in_order_below_a_prefix(writable: Written) -> None:
     assert list(writable.store.list("none")) == []
 
 
+def test_a_moved_file_is_there_under_its_new_path_alone(writable: Written) -> None:
+    large = bytes(range(256)) * (1 << 17)  # several parts of an upload to S3
+    for path, data in {"in/x": large, "to/x": b"replaced", "in/y": b""}.items():
+        writable.store.write(path, [data])
+    etag = writable.store.etag("in/x")
+    writable.store.move("in/x", "to/x")
+    writable.store.move("in/y", "to/deep er/y")
+    assert list(writable.store.list()) == [Entry("to/deep er/y", 0), Entry("to/x", len(large))]
+    assert writable.store.read_range("to/x", 0, len(large)) == large
+    assert writable.store.etag("to/x") == etag
+    with pytest.raises(TrainmasterError, match="there is no such") as refused:
+        writable.store.move("in/x", "to/z")
+    assert refused.value.numbers["missing"]
+
+
 def test_deleting_twice_is_no_error(writable: Written) -> None:
     writable.store.write("x", [b"1"])
     writable.store.delete("x")
@@ -116,7 +131,12 @@ def test_deleting_twice_is_no_error(writable: Written) -> None:
 
 def test_a_web_server_can_only_be_read(web: tuple[str, object]) -> None:
     store = open_store(web[0])
-    for call in (lambda: store.write("x", [b""]), lambda: store.delete("x"), lambda: list(store.list())):
+    for call in (
+        lambda: store.write("x", [b""]),
+        lambda: store.delete("x"),
+        lambda: store.move("x", "y"),
+        lambda: list(store.list()),
+    ):
         with pytest.raises(TrainmasterError, match="can only be read"):
             call()
 

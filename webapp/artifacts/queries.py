@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache, reduce
 from operator import or_
 from typing import Any
@@ -19,9 +19,11 @@ from django.db.models import (
 from django.db.models.functions import Cast, Coalesce, JSONObject
 
 from platform_core.distribution.content.address import Address
+from platform_core.distribution.content.layout import is_by_digest
 from platform_core.distribution.content.manifest import FilePart, Manifest, from_document, split
 from platform_core.errors import TrainmasterError
 from platform_core.node.wanted import ArtifactReference
+from platform_core.storage import sharing
 from platform_core.storage.holdings import Age, Holding
 from platform_core.units import format_bytes
 from trainmaster.store import Store, open_store
@@ -80,13 +82,29 @@ def references(manifest_ids: Iterable[str]) -> dict[str, ArtifactReference]:
     return {key: ArtifactReference(key, url, tuple(etags)) for key, url, etags in rows}
 
 
-def digests_at(url: str, moved: bool = True) -> Iterator[dict[str, int]]:
+def digests_at(url: str, moved: bool = True, besides: Iterable[str] = ()) -> Iterator[dict[str, int]]:
     """Digest → bytes of the files of each manifest that lie at this URL, oldest first; with `moved` also of those that
     lay there and may still be read there."""
     here = Q(source_url=url) | (Q(moved_from=url) if moved else Q())
-    rows = models.Manifest.objects.filter(here).order_by("created_ms", "id")
+    rows = models.Manifest.objects.filter(here).exclude(id__in=besides).order_by("created_ms", "id")
     for files in rows.values_list("document__files", flat=True).iterator(chunk_size=10):
         yield {entry["sha256"]: entry["size"] for entry in files}
+
+
+def freed_by(manifest_ids: Collection[str]) -> int:
+    """Bytes that leave the store with these manifests: of files that no other has at the same place."""
+    places: dict[str, dict[str, int]] = {}
+    freed = 0
+    rows = models.Manifest.objects.filter(id__in=manifest_ids).exclude(source_url="")
+    for url, total, files in rows.values_list("source_url", "total_bytes", "document__files"):
+        if is_by_digest(url):
+            places.setdefault(url, {}).update({entry["sha256"]: entry["size"] for entry in files})
+        else:
+            freed += total
+    for url, sizes in places.items():
+        gone = sharing.unreferenced(sizes, digests_at(url, besides=manifest_ids))
+        freed += sum(sizes[digest] for digest in gone)
+    return freed
 
 
 def digests_on_their_way(url: str) -> Iterator[dict[str, int]]:

@@ -36,6 +36,7 @@ from webapp.events import services as events
 
 __all__ = [
     "UPLOAD_KINDS",
+    "account",
     "claim",
     "complete_upload",
     "delete_doomed",

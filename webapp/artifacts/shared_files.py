@@ -89,9 +89,10 @@ def finish_deletions(limit: int = 50) -> None:
 
 @transaction.atomic
 def account(url: str) -> None:
-    """Whose the bytes in the folder are, after a manifest has left it: each file is that of the oldest that has it."""
+    """Whose the bytes in the folder are, after a manifest came or left: each file is that of the oldest that has it."""
     rows = Manifest.objects.filter(source_url=url).order_by("created_ms", "id")
-    kept = list(rows.values_list("id", "total_bytes"))
-    for (key, total), own in zip(kept, own_bytes(queries.digests_at(url, moved=False)), strict=True):
-        Manifest.objects.filter(id=key).update(shared_bytes=total - own)
-        Upload.objects.filter(manifest=key, source_url=url, bytes__gt=0).update(bytes=own)
+    kept = list(rows.values_list("id", "total_bytes", "shared_bytes"))
+    for (key, total, shared), own in zip(kept, own_bytes(queries.digests_at(url, moved=False)), strict=True):
+        if shared != total - own:
+            Manifest.objects.filter(id=key).update(shared_bytes=total - own)
+            Upload.objects.filter(manifest=key, source_url=url, bytes__gt=0).update(bytes=own)

@@ -18,6 +18,7 @@ from platform_core.distribution.content.manifest import (
     to_json,
 )
 from trainmaster.store import open_store
+from webapp.artifacts import services as artifacts
 from webapp.base.identity import now_ms
 from webapp.checkpoints import shared_files
 from webapp.checkpoints.models import Checkpoint, CheckpointPart
@@ -91,6 +92,7 @@ def _complete(job_id: str, attempt: int, step: int, actor: str) -> bool:
             },
         )  # fmt: skip
         kept = keep(job_id, attempt, saved, actor)
+        artifacts.account(shared_files.url_of(job_id))
         rows.delete()
     kept.delete_stale()
     return True

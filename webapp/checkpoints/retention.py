@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Q, Sum
+from django.db.models import F, Q, Sum
 
 from platform_core.checkpointing.retention import Kept, Reason, look_again_ms, reasons
 from platform_core.jobs import spec as specification
@@ -32,7 +32,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """Of the checkpoints in the store. Files that several share count for each of them."""
+    """Of the checkpoints in the store. Files that several share count once."""
 
     job: int
     team: int
@@ -110,5 +110,5 @@ def verdict(rows: Sequence[Checkpoint], needed: Collection[str]) -> Verdict:
 
 def bytes_of(job: Job) -> Bytes:
     living = Checkpoint.objects.filter(deleted_ms=None, job__team=job.team_id)
-    own = Sum("bytes", filter=Q(job=job), default=0)
-    return Bytes(**living.aggregate(job=own, team=Sum("bytes", default=0)))
+    own = F("manifest__total_bytes") - F("manifest__shared_bytes")
+    return Bytes(**living.aggregate(job=Sum(own, filter=Q(job=job), default=0), team=Sum(own, default=0)))

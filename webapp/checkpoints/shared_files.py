@@ -38,6 +38,7 @@ def claim(job_id: str, deletions: int, manifest: Manifest) -> bool:
 def delete(url: str, job_id: str, digests: Iterable[str]) -> None:
     """Those of these files that no checkpoint and no part of the job needs. May be repeated."""
     artifacts.doom(url, digests, _under_way(job_id))
+    artifacts.account(url)
     artifacts.delete_doomed(url)
 
 

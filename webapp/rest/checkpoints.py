@@ -11,6 +11,7 @@ from rest_framework.views import APIView
 
 from platform_core.checkpointing.live import FORMULA
 from webapp.accounts.queries import actor_of
+from webapp.artifacts import queries as artifacts
 from webapp.checkpoints import advice, orders, pins, queries, retention
 from webapp.checkpoints.models import Checkpoint, SaveOrders
 from webapp.jobs import queries as jobs
@@ -126,7 +127,9 @@ class RetentionOut(serializers.Serializer[Any]):
     results = Retained(many=True)
     job_bytes = serializers.IntegerField(help_text="Of the job's checkpoints in the store.")
     team_bytes = serializers.IntegerField()
-    deleted_bytes = serializers.IntegerField(help_text="Of those that the rule deletes.")
+    deleted_bytes = serializers.IntegerField(
+        help_text="That leave the store with those that the rule deletes."
+    )
 
 
 class Retention(APIView):
@@ -163,7 +166,7 @@ def _retained(job: Job, rule: retention.Rule) -> dict[str, Any]:
             for row, reason in told
         ],
         "job_bytes": size.job, "team_bytes": size.team,
-        "deleted_bytes": sum(row.bytes for row, reason in told if not reason.stays),
+        "deleted_bytes": artifacts.freed_by([row.manifest_id for row, reason in told if not reason.stays]),
     }  # fmt: skip
 
 

@@ -108,7 +108,7 @@ def _find(now: int) -> None:
     ] + [
         Leftover(
             kind=LeftoverKind.FILES, item=row.id, team_id=teams[row.id], name=names.get(row.id, row.kind),
-            bytes=row.total_bytes, found_ms=now,
+            bytes=artifacts.freed_by([row.id]), found_ms=now,
         )
         for row in files
         if row.id in teams

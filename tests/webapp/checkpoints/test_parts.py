@@ -19,7 +19,7 @@ from trainmaster_wire.agent.v1 import uplink_pb2
 from webapp.artifacts import queries as artifacts
 from webapp.artifacts import services as artifact_services
 from webapp.artifacts.models import SharedFolder
-from webapp.checkpoints import queries, services, shared_files
+from webapp.checkpoints import queries, retention, services, shared_files
 from webapp.checkpoints.models import Checkpoint, CheckpointPart
 from webapp.events.models import Event
 from webapp.jobs.models import Job, Member
@@ -148,6 +148,20 @@ def test_an_unchanged_file_is_sent_once_and_stays_while_a_living_checkpoint_need
     assert not heads & stored(job)
     assert _digests(second) <= stored(job)
     fetch(artifacts.manifest(second.manifest_id), shared_files.url_of(job.id), tmp_path / "resume")
+
+
+def test_what_checkpoints_share_counts_once_and_stays_with_the_rest(job: Job) -> None:
+    def held() -> int:
+        return sum(entry.size for entry in open_store(shared_files.url_of(job.id)).list())
+
+    first, second = save(job, 10), save(job, 20)
+    assert (retention.bytes_of(job).job, retention.bytes_of(job).team) == (held(), held())
+    assert held() < first.bytes + second.bytes
+    before, freed = held(), artifacts.freed_by([first.manifest_id])
+    assert 0 < freed < len(FROZEN)
+    assert services.retain() == 1
+    assert held() == before - freed
+    assert retention.bytes_of(job).job == artifacts.stored_of("vision", "checkpoint") == held()
 
 
 def _digests(row: Checkpoint) -> set[str]:

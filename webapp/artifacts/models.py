@@ -67,16 +67,31 @@ class Upload(models.Model):
     user = models.ForeignKey("accounts.User", models.CASCADE)
     name = models.CharField(max_length=120)
     source_url = models.TextField(db_index=True, default="", help_text="under which its files will lie")
-    files = models.JSONField(
-        default=dict,
-        help_text="path → part of the manifest computed while it came in; `shared`: an earlier version has it there",
-    )
-    writing = models.JSONField(
-        default=dict, help_text="path → when its writing into the store began; 0: it broke off"
-    )
     bytes = models.BigIntegerField(default=0, help_text="what the store holds because of it")
     created_ms = models.BigIntegerField()
     manifest = models.ForeignKey(Manifest, models.SET_NULL, null=True)
+
+
+class UploadFile(models.Model):
+    """A file of an upload that is not complete; then the manifest has it."""
+
+    upload = models.ForeignKey(Upload, models.CASCADE, related_name="received")
+    path = models.TextField(db_collation="C")  # in the order of their bytes: what lies in a folder is a range
+    part = models.JSONField(null=True, help_text="of the manifest, computed while it came in")
+    sha256 = models.CharField(max_length=64, default="")
+    size = models.BigIntegerField(default=0)
+    etag = models.TextField(default="")
+    shared = models.BooleanField(default=False, help_text="an earlier version has it in the store")
+    writing_ms = models.BigIntegerField(
+        null=True, help_text="when its writing into the store began; 0: it broke off; null: it is there"
+    )
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["upload", "path"], name="one_upload_file_a_path")]
+
+    @property
+    def own_bytes(self) -> int:
+        return 0 if self.shared else self.size
 
 
 class StorageLimit(models.Model):

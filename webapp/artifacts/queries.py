@@ -9,6 +9,7 @@ from django.db.models import (
     Exists,
     Expression,
     F,
+    Max,
     OuterRef,
     Q,
     QuerySet,
@@ -16,7 +17,7 @@ from django.db.models import (
     Sum,
     TextField,
 )  # fmt: skip
-from django.db.models.functions import Cast, Coalesce, JSONObject
+from django.db.models.functions import Cast, Coalesce, Greatest, JSONObject
 
 from platform_core.distribution.content.address import Address
 from platform_core.distribution.content.layout import is_by_digest
@@ -107,11 +108,19 @@ def freed_by(manifest_ids: Collection[str]) -> int:
     return freed
 
 
-def digests_on_their_way(url: str) -> Iterator[dict[str, int]]:
-    """The same of uploads that are not complete."""
-    rows = models.Upload.objects.filter(source_url=url, manifest=None)
-    for files in rows.values_list("files", flat=True).iterator(chunk_size=10):
-        yield {part["sha256"]: part["size"] for part in files.values()}
+def digests_on_their_way(url: str) -> list[str]:
+    """Of the files of uploads that are not complete, and will lie there."""
+    rows = models.UploadFile.objects.filter(upload__source_url=url).exclude(sha256="")
+    return list(rows.values_list("sha256", flat=True))
+
+
+def received(upload_id: str) -> dict[str, dict[str, Any]]:
+    """Path → sha256 and size of the files that need not be sent again."""
+    rows = models.UploadFile.objects.filter(upload=upload_id, writing_ms=None).order_by("path")
+    return {
+        row["path"]: {"sha256": row["sha256"], "size": row["size"]}
+        for row in rows.values("path", "sha256", "size")
+    }
 
 
 def file_list(manifest_id: str) -> list[dict[str, Any]]:
@@ -323,9 +332,11 @@ def why_no_new_checkpoints(team: str) -> str:
 
 
 def abandoned(before_ms: int, limit: int, besides: Iterable[str] = ()) -> list[models.Upload]:
-    """The oldest uploads that were begun before then and never completed."""
+    """The oldest uploads that were begun before then and never completed; `latest_ms`: when a file that is not there
+    was begun."""
     rows = models.Upload.objects.filter(manifest=None, created_ms__lt=before_ms).exclude(id__in=list(besides))
-    return list(rows.order_by("created_ms", "id").defer("files")[:limit])
+    latest = Greatest("created_ms", Coalesce(Max("received__writing_ms"), 0))
+    return list(rows.annotate(latest_ms=latest).order_by("created_ms", "id")[:limit])
 
 
 def unreferenced(

@@ -20,7 +20,6 @@ from webapp.artifacts.shared_files import (
     deletions_in,
     doom,
     finish_deletions,
-    leave,
     shared_folder,
 )
 from webapp.artifacts.uploads import (
@@ -102,8 +101,8 @@ def discard_files(manifest_id: str) -> bool:
         places = [*filter(None, [row.moved_from]), vacate(row)]
         forget_move(row.id, row.moved_from)
         models.Upload.objects.filter(manifest=row).delete()
-        for place in places:
-            _leave(place, row)
+        for place in filter(is_by_digest, places):
+            doom(place, _digests(row))
     for place in places:
         _delete_files(place, row)
     return True
@@ -131,43 +130,41 @@ def note_move(manifest_id: str, before: str, after: str, etags: list[str], delet
         row = lock(manifest_id)
         if row.source_url != before:
             return False
-        digests = (entry["sha256"] for entry in row.document["files"])
-        if is_by_digest(after) and not claim(after, digests, deletions):
+        if is_by_digest(after) and not claim(after, _digests(row), deletions):
             return False
         row.source_url, row.etags, row.moved_from, row.moved_ms = after, etags, before, now_ms()
         row.save(update_fields=["source_url", "etags", "moved_from", "moved_ms"])
-        for place in filter(is_by_digest, (before, after)):
-            account(place)
-        return True
+    for place in filter(is_by_digest, (before, after)):
+        account(place)
+    return True
 
 
 def discard_moved(manifest_id: str) -> None:
     """Deletes the files at the place from which they were moved; those that others share there stay."""
     with transaction.atomic():
         row = lock(manifest_id)
-        place, row.moved_from = row.moved_from, ""
-        if place in ("", row.source_url):
+        place = row.moved_from
+        if place == row.source_url or is_by_digest(place):
             forget_move(row.id, place)
-            return
-        if is_by_digest(place):
-            forget_move(row.id, place)
-            _leave(place, row)
-    _delete_files(place, row)
-    forget_move(row.id, place)
+        if place != row.source_url and is_by_digest(place):
+            doom(place, _digests(row))
+    if place not in ("", row.source_url):
+        _delete_files(place, row)
+        forget_move(row.id, place)
 
 
 def forget_move(manifest_id: str, moved_from: str) -> None:
     models.Manifest.objects.filter(id=manifest_id, moved_from=moved_from).update(moved_from="")
 
 
-def _leave(url: str, row: models.Manifest) -> None:
-    """It has nothing to do with this folder any more: what no other has there can go."""
-    if is_by_digest(url):
-        leave(url, [entry["sha256"] for entry in row.document["files"]])
+def _digests(row: models.Manifest) -> list[str]:
+    return [entry["sha256"] for entry in row.document["files"]]
 
 
 def _delete_files(url: str, row: models.Manifest) -> None:
+    """Of a folder that is shared those that are doomed."""
     if is_by_digest(url):
+        account(url)
         delete_doomed(url)
         return
     store = open_store(url)

@@ -42,17 +42,11 @@ def doom(url: str, digests: Iterable[str], under_way: Iterable[Collection[str]] 
     folder = SharedFolder.objects.select_for_update().get(source_url=url)
     waiting = [
         *under_way,
-        *queries.digests_on_their_way(url),
+        queries.digests_on_their_way(url),
     ]  # first: what is complete meanwhile is found there
     gone = unreferenced(digests, queries.digests_at(url), waiting)
     folder.doomed = sorted({*folder.doomed, *gone})
     folder.save(update_fields=["doomed"])
-
-
-def leave(url: str, digests: Iterable[str]) -> None:
-    """A manifest or an upload with these files is no longer there: the others have them now, or nobody."""
-    doom(url, digests)
-    account(url)
 
 
 def delete_doomed(url: str) -> int:
@@ -87,9 +81,11 @@ def finish_deletions(limit: int = 50) -> None:
             log.warning("files that nothing needs in %s are not deleted yet: %s", url, error)
 
 
-@transaction.atomic
 def account(url: str) -> None:
-    """Whose the bytes in the folder are, after a manifest came or left: each file is that of the oldest that has it."""
+    """Whose the bytes in the folder are, after a manifest came or left: each file is that of the oldest that has it.
+
+    Outside of the transaction that changed it: it locks manifests one by one, and nothing else.
+    """
     rows = Manifest.objects.filter(source_url=url).order_by("created_ms", "id")
     kept = list(rows.values_list("id", "total_bytes", "shared_bytes"))
     for (key, total, shared), own in zip(kept, own_bytes(queries.digests_at(url, moved=False)), strict=True):

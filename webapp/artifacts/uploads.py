@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import IO, Any
+from typing import IO
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Sum
+from django.db.models import F, Q, Sum
 
 from platform_core.distribution.content.layout import is_by_digest, stored_path
 from platform_core.distribution.content.manifest import FileEntry, FilePart, join
@@ -82,38 +83,27 @@ def take_file(actor: Actor, upload_id: str, path: str, manifest_id: str, sha256:
     check_path(path)
     upload = _own_upload(actor, upload_id)
     row = models.Manifest.objects.filter(id=manifest_id, teams=upload.team_id, kind=upload.kind).first()
-    part = queries.file_parts(manifest_id).get(sha256) if row is not None else None
-    if row is None or part is None or not row.source_url:
+    known = queries.file_parts(manifest_id).get(sha256) if row is not None else None
+    if row is None or known is None or not row.source_url:
         raise TrainmasterError("not_found", what=f"file {sha256} of {manifest_id}")
     if row.source_url == upload.source_url and is_by_digest(row.source_url):
-        return _share(upload, replace(part, entry=replace(part.entry, path=path)))
-    entry = part.entry
-    blocks = queries.opened(row.source_url).stream_range(stored_path(row.source_url, entry), 0, entry.size)
-    written = _write(upload, path, blocks)
-    if written.entry.sha256 != sha256:
-        _end_writing(upload.id, path, broke_off=True)
-        raise TrainmasterError("verification_failed", path=path)
-    return written
+        return _share(upload, replace(known, entry=replace(known.entry, path=path)))
+    place, size = stored_path(row.source_url, known.entry), known.entry.size
+    blocks = queries.opened(row.source_url).stream_range(place, 0, size)
+    return _write(upload, path, blocks, sha256)
 
 
-def _write(own: models.Upload, path: str, blocks: Iterable[bytes]) -> FilePart:
-    upload = _begin_writing(own, path)
-    store = open_store(settings.STORE_URL)
-    incoming = _incoming(upload, path)
-    try:
-        part = write_file(store, incoming, path, _limited(blocks, path, upload))
-        if is_by_digest(upload.source_url):
-            kept = _shared(store, upload, part, incoming)
+def _write(own: models.Upload, path: str, blocks: Iterable[bytes], sha256: str = "") -> FilePart:
+    """`sha256`: what they must have. Raises verification_failed."""
+    with _writing(own, path) as file:
+        store, incoming = open_store(settings.STORE_URL), _incoming(file.upload, path)
+        part = write_file(store, incoming, path, _limited(blocks, file))
+        if sha256 and part.entry.sha256 != sha256:
+            raise TrainmasterError("verification_failed", path=path)
+        if is_by_digest(file.upload.source_url):
+            _bring(store, file, part, incoming)
         else:
-            kept = {"etag": lasting_etag(store, incoming)}
-    except BaseException as error:
-        refused = isinstance(error, TrainmasterError) and error.code == "too_large"
-        _end_writing(upload.id, path, broke_off=not refused)
-        if isinstance(error, TrainmasterError) and error.code == "source_unavailable":
-            log.warning("upload %s: %s", upload.id, error)  # it names folders of the platform
-            raise TrainmasterError("unavailable", what="The store") from error
-        raise
-    _end_writing(upload.id, path, part.as_document() | kept)
+            _note(file, part, lasting_etag(store, incoming))
     return part
 
 
@@ -129,20 +119,21 @@ def _incoming_prefix(upload: models.Upload) -> str:
     return f"{folder}/{INCOMING}/{upload.id}-"
 
 
-def _shared(store: Store, upload: models.Upload, part: FilePart, incoming: str) -> dict[str, Any]:
+def _bring(store: Store, file: models.UploadFile, part: FilePart, incoming: str) -> None:
     """Brings a file under its digest. One that is there stays, as other manifests know its etag, unless it is damaged.
 
     The upload has the digest first: from then on nobody deletes the file.
     """
-    _hold(upload, part)
-    shared, entry = open_store(upload.source_url), part.entry
+    upload, entry = file.upload, part.entry
+    own = upload.received.filter(sha256=entry.sha256, shared=False).exists()
+    _hold(file, part)
+    shared = open_store(upload.source_url)
     is_there = shared.exists(entry.sha256) and _digest(shared, entry) == entry.sha256
-    own = {each["sha256"] for each in upload.files.values() if not each.get("shared")}
     if is_there:
         store.delete(incoming)
     else:
         store.move(incoming, f"{queries.path_in_store(upload.source_url)}/{entry.sha256}")
-    return {"etag": lasting_etag(shared, entry.sha256), "shared": is_there and entry.sha256 not in own}
+    _note(file, part, lasting_etag(shared, entry.sha256), shared=is_there and not own)
 
 
 def _digest(store: Store, entry: FileEntry) -> str:
@@ -160,90 +151,105 @@ def _digest(store: Store, entry: FileEntry) -> str:
 
 def _share(own: models.Upload, part: FilePart) -> FilePart:
     """No byte moves: the file lies where the upload's own would."""
-    path, entry = part.entry.path, part.entry
-    upload = _begin_writing(own, path)
-    try:
-        _hold(upload, part)
-        store = open_store(upload.source_url)
+    entry = part.entry
+    with _writing(own, entry.path) as file:
+        _hold(file, part)
+        store = open_store(own.source_url)
         if not (store.exists(entry.sha256) and store.size(entry.sha256) == entry.size):
-            raise TrainmasterError("verification_failed", path=path)
-        kept = {"etag": lasting_etag(store, entry.sha256), "shared": True}
-    except BaseException:
-        _end_writing(upload.id, path, broke_off=True)
-        raise
-    _end_writing(upload.id, path, part.as_document() | kept)
+            raise TrainmasterError("verification_failed", path=entry.path)
+        _note(file, part, lasting_etag(store, entry.sha256), shared=True)
     return part
 
 
-def _hold(upload: models.Upload, part: FilePart) -> None:
+def _hold(file: models.UploadFile, part: FilePart) -> None:
     """From now on nobody deletes the file, though its path is still being written."""
-    while not _held(upload, part):
-        shared_files.delete_doomed(
-            upload.source_url
-        )  # whoever began to delete it may have ended in the middle
+    while not _held(file, part):
+        shared_files.delete_doomed(file.upload.source_url)  # whoever began to may have ended in the middle
 
 
 @transaction.atomic
-def _held(upload: models.Upload, part: FilePart) -> bool:
-    row = models.Upload.objects.select_for_update().get(id=upload.id)
-    if not shared_files.claim(upload.source_url, [part.entry.sha256]):
+def _held(file: models.UploadFile, part: FilePart) -> bool:
+    _locked(file.upload)
+    if not shared_files.claim(file.upload.source_url, [part.entry.sha256]):
         return False
-    _note(row, part.entry.path, part.as_document() | {"shared": True})
-    row.save(update_fields=["files", "bytes"])
+    _note(file, part, shared=True)
     return True
 
 
-def _note(row: models.Upload, path: str, part: Mapping[str, Any]) -> None:
+@transaction.atomic
+def _note(file: models.UploadFile, part: FilePart, etag: str = "", shared: bool = False) -> None:
     """In place of the file that had this path."""
-    before = row.files.get(path)
-    row.files[path] = part
-    row.bytes += _counted(part) - _counted(before)
-    if before is not None and before["sha256"] != part["sha256"] and is_by_digest(row.source_url):
-        row.save(update_fields=["files"])
-        shared_files.doom(row.source_url, [before["sha256"]])
+    _locked(file.upload)
+    before, counted = file.sha256, file.own_bytes
+    file.part, file.sha256, file.size = part.as_document(), part.entry.sha256, part.entry.size
+    file.etag, file.shared = etag, shared
+    file.save(update_fields=["part", "sha256", "size", "etag", "shared"])
+    added = file.own_bytes - counted
+    models.Upload.objects.filter(id=file.upload_id).update(bytes=F("bytes") + added)
+    if before not in ("", file.sha256) and is_by_digest(file.upload.source_url):
+        shared_files.doom(file.upload.source_url, [before])
 
 
-def _counted(part: Mapping[str, Any] | None) -> int:
-    return 0 if part is None or part.get("shared") else int(part["size"])
+def _locked(upload: models.Upload) -> models.Upload:
+    return models.Upload.objects.select_for_update().get(id=upload.id)
+
+
+@contextmanager
+def _writing(own: models.Upload, path: str) -> Iterator[models.UploadFile]:
+    """Meanwhile nobody completes the upload, and nobody else writes this file. What breaks off must be sent again, what
+    is too large has changed nothing."""
+    file = _begin_writing(own, path)
+    try:
+        yield file
+    except BaseException as error:
+        refused = isinstance(error, TrainmasterError) and error.code == "too_large"
+        _end_writing(file, None if refused else 0)
+        if isinstance(error, TrainmasterError) and error.code == "source_unavailable":
+            log.warning("upload %s: %s", own.id, error)  # it names folders of the platform
+            raise TrainmasterError("unavailable", what="The store") from error
+        raise
+    _end_writing(file, None)
 
 
 @transaction.atomic
-def _begin_writing(upload: models.Upload, path: str) -> models.Upload:
-    """Nobody completes the upload until this file is written, and nobody else writes it."""
-    row = models.Upload.objects.select_for_update().get(id=upload.id)
+def _begin_writing(upload: models.Upload, path: str) -> models.UploadFile:
+    row = _locked(upload)
     if row.manifest_id is not None:
         raise TrainmasterError("request_invalid", what=f"upload {row.id}", why="it is complete already")
-    for other in (row.files | row.writing).keys() - {path}:
+    if other := _clash(row, path):
         file, folder = sorted((path, other), key=len)
-        if folder.startswith(f"{file}/"):
-            why = f"{file} is a folder, as {folder} lies in it; it cannot be a file as well"
-            raise TrainmasterError("request_invalid", what=f"the path {path}", why=why)
-    if row.writing.get(path, 0) > now_ms() - ABANDONED_MS:
+        why = f"{file} is a folder, as {folder} lies in it; it cannot be a file as well"
+        raise TrainmasterError("request_invalid", what=f"the path {path}", why=why)
+    file, _ = models.UploadFile.objects.get_or_create(upload=row, path=path)
+    if file.writing_ms and file.writing_ms > now_ms() - ABANDONED_MS:
         sentence = f"{path} of upload {row.id} is being written by another request; wait for its answer"
         raise TrainmasterError("upload_incomplete", sentence, upload=row.id)
-    row.writing[path] = now_ms()
-    row.save(update_fields=["writing"])
-    return row
+    file.writing_ms = now_ms()
+    file.save(update_fields=["writing_ms"])
+    return file
 
 
-@transaction.atomic
-def _end_writing(
-    upload_id: str, path: str, part: Mapping[str, Any] | None = None, broke_off: bool = False
-) -> None:
-    row = models.Upload.objects.select_for_update().get(id=upload_id)
-    row.writing.pop(path, None)
-    if broke_off:  # whether the store has the old bytes or the new ones is not known
-        row.writing[path] = 0
-    if part is not None:
-        _note(row, path, part)
-    row.save(update_fields=["writing", "files", "bytes"])
+def _clash(row: models.Upload, path: str) -> str:
+    """A file that this one would lie in, or that would lie in this one; "" where there is none."""
+    parts = path.split("/")
+    above = Q(path__in=["/".join(parts[:depth]) for depth in range(1, len(parts))])
+    below = Q(path__gt=f"{path}/", path__lt=f"{path}0")  # "0" comes after "/"
+    return row.received.filter(above | below).values_list("path", flat=True).first() or ""
+
+
+def _end_writing(file: models.UploadFile, writing_ms: int | None) -> None:
+    file.writing_ms = writing_ms
+    if file.part is None and writing_ms is None:
+        file.delete()  # it was refused, and there was none before
+    else:
+        file.save(update_fields=["writing_ms"])
 
 
 def complete_upload(actor: Actor, upload_id: str, expected_files: int | None = None) -> models.Manifest:
     """Make the manifest of everything received. Completing again gives the same manifest."""
     upload, made = _complete(actor, upload_id, expected_files)
     if made.source_url != upload.source_url and made.moved_from != upload.source_url:
-        _delete_copy(upload, [entry["sha256"] for entry in made.document["files"]])
+        _delete_copy(upload)
     return made
 
 
@@ -251,31 +257,33 @@ def _complete(
     actor: Actor, upload_id: str, expected_files: int | None
 ) -> tuple[models.Upload, models.Manifest]:
     with transaction.atomic():
-        upload = models.Upload.objects.select_for_update().get(id=_own_upload(actor, upload_id).id)
+        upload = _locked(_own_upload(actor, upload_id))
         if upload.manifest is not None:
             return upload, upload.manifest
-        if upload.writing:
-            paths = ", ".join(sorted(upload.writing)[:5])
+        files = list(upload.received.order_by("path"))
+        if waits := [file.path for file in files if file.writing_ms is not None]:
+            paths = ", ".join(waits[:5])
             sentence = f"Upload {upload_id} still waits for {paths}: wait for these requests, or send the files again"
             raise TrainmasterError("upload_incomplete", sentence, upload=upload_id)
-        missing = max(expected_files or 1, 1) - len(upload.files)
+        missing = max(expected_files or 1, 1) - len(files)
         if missing > 0:
             raise TrainmasterError("upload_incomplete", upload=upload_id, missing=missing)
-        made = _registered(upload)
-        upload.manifest, upload.files, upload.bytes = made, {}, made.total_bytes - made.shared_bytes
-        upload.save(update_fields=["manifest", "files", "bytes"])
+        made = _registered(upload, files)
+        upload.manifest, upload.bytes = made, made.total_bytes - made.shared_bytes
+        upload.save(update_fields=["manifest", "bytes"])
+        upload.received.all().delete()
+        if is_by_digest(upload.source_url) and made.source_url != upload.source_url:
+            shared_files.doom(upload.source_url, [entry["sha256"] for entry in made.document["files"]])
         same = models.Upload.objects.filter(manifest=made, team=upload.team_id).exclude(id=upload.id)
         same.update(bytes=0)  # the store has them once
         return upload, made
 
 
-def _registered(upload: models.Upload) -> models.Manifest:
-    document = join(upload.kind, [FilePart.from_document(part) for part in upload.files.values()])
-    etags = {path: part.get("etag", "") for path, part in upload.files.items()}
-    shared_bytes = 0
-    if is_by_digest(upload.source_url):
-        new = {part["sha256"]: part["size"] for part in upload.files.values() if not part.get("shared")}
-        shared_bytes = document.total_bytes - sum(new.values())
+def _registered(upload: models.Upload, files: Iterable[models.UploadFile]) -> models.Manifest:
+    document = join(upload.kind, [FilePart.from_document(file.part) for file in files if file.part])
+    etags = {file.path: file.etag for file in files}
+    new = {file.sha256: file.size for file in files if not file.shared}
+    shared_bytes = document.total_bytes - sum(new.values()) if is_by_digest(upload.source_url) else 0
     return register(
         document, upload.team_id, upload.source_url, etags, uploaded=True, shared_bytes=shared_bytes
     )
@@ -289,11 +297,11 @@ def _own_upload(actor: Actor, upload_id: str) -> models.Upload:
     return upload
 
 
-def _limited(blocks: Iterable[bytes], path: str, upload: models.Upload) -> Iterator[bytes]:
+def _limited(blocks: Iterable[bytes], file: models.UploadFile) -> Iterator[bytes]:
     """The blocks, up to the limit of one file and to what the team has left."""
+    upload, path, replaced = file.upload, file.path, file.own_bytes
     limit, team_limit = settings.UPLOAD_LIMIT_BYTES, settings.TEAM_UPLOAD_LIMIT_BYTES
     used = models.Upload.objects.filter(team=upload.team_id).aggregate(sum=Sum("bytes"))["sum"] or 0
-    replaced = _counted(upload.files.get(path))
     left = team_limit - used + replaced
     own_limit = queries.storage_limit(upload.team_id, upload.kind)
     own_used = queries.uploaded_of(upload.team_id, upload.kind) if own_limit is not None else 0
@@ -322,18 +330,21 @@ def discard_upload(upload_id: str, size: int) -> bool:
         row = (
             models.Upload.objects.select_for_update().filter(id=upload_id, manifest=None, bytes=size).first()
         )
-        if row is None or any(began_ms > now_ms() - ABANDONED_MS for began_ms in row.writing.values()):
+        if row is None or row.received.filter(writing_ms__gt=now_ms() - ABANDONED_MS).exists():
             return False
+        digests = list(row.received.exclude(sha256="").values_list("sha256", flat=True))
         row.delete()
-    _delete_copy(row, [part["sha256"] for part in row.files.values()])
+        if is_by_digest(row.source_url):
+            shared_files.doom(row.source_url, digests)
+    _delete_copy(models.Upload(id=upload_id, kind=row.kind, source_url=row.source_url))
     return True
 
 
-def _delete_copy(upload: models.Upload, digests: Iterable[str]) -> None:
+def _delete_copy(upload: models.Upload) -> None:
     """What the store has of an upload whose files no manifest names there."""
     store, by_digest = open_store(settings.STORE_URL), is_by_digest(upload.source_url)
     for entry in store.list(_incoming_prefix(upload) if by_digest else f"{upload.kind}/{upload.id}/"):
         store.delete(entry.path)
     if by_digest:
-        shared_files.leave(upload.source_url, digests)
+        shared_files.account(upload.source_url)
         shared_files.delete_doomed(upload.source_url)

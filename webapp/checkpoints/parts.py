@@ -92,8 +92,8 @@ def _complete(job_id: str, attempt: int, step: int, actor: str) -> bool:
             },
         )  # fmt: skip
         kept = keep(job_id, attempt, saved, actor)
-        artifacts.account(shared_files.url_of(job_id))
         rows.delete()
+    artifacts.account(shared_files.url_of(job_id))
     kept.delete_stale()
     return True
 

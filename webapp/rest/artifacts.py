@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from webapp.accounts.queries import actor_of
-from webapp.artifacts import services
+from webapp.artifacts import queries, services
 
 
 class StreamParser(BaseParser):
@@ -68,10 +68,7 @@ class Uploads(APIView):
         wanted = NewUpload(data=request.data)
         wanted.is_valid(raise_exception=True)
         upload = services.start_upload(actor_of(request), **wanted.validated_data)
-        received = {
-            path: {"sha256": part["sha256"], "size": part["size"]} for path, part in upload.files.items()
-        }
-        return Response({"id": upload.id, "files": received}, status=201)
+        return Response({"id": upload.id, "files": queries.received(upload.id)}, status=201)
 
 
 class UploadFile(APIView):

@@ -104,7 +104,7 @@ def _find(now: int) -> None:
             found_ms=now,
         )
         for row in uploads
-        if is_leftover(LeftoverKind.UPLOAD, max([row.created_ms, *row.writing.values()]), now)
+        if is_leftover(LeftoverKind.UPLOAD, row.latest_ms, now)
     ] + [
         Leftover(
             kind=LeftoverKind.FILES, item=row.id, team_id=teams[row.id], name=names.get(row.id, row.kind),

@@ -173,7 +173,7 @@ def test_no_file_is_taken_from_what_another_team_sent(cast: Cast) -> None:
     with pytest.raises(TrainmasterError) as refused:
         services.take_file(carol, upload.id, "train.py", theirs.id, sha256(RIGHT).hexdigest())
     assert refused.value.code == "not_found"
-    assert not Upload.objects.get(id=upload.id).files
+    assert queries.received(upload.id) == {}
 
 
 def test_a_damaged_file_is_not_taken_and_must_be_sent(cast: Cast, store: Path) -> None:

@@ -41,12 +41,8 @@ def main() -> None:
     for step in range(done + 1, steps + 1):
         x, y = (part.to(device) for part in batch(step))
         losses: list[torch.Tensor] = []
-        if rank == 0:
-            schedule.step(x)
-        elif rank == world - 1:
-            schedule.step(target=y, losses=losses)
-        else:
-            schedule.step()
+        last = rank == world - 1  # of one rank, the first stage is the last one too
+        schedule.step(*(() if rank else (x,)), **({"target": y, "losses": losses} if last else {}))
         optimizer.step()
         optimizer.zero_grad()
         loss = torch.stack(losses).mean() if losses else torch.zeros((), device=device)

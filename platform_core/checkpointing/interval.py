@@ -29,11 +29,14 @@ def daly(save_ms: int, mtbf_ms: int) -> float:
 
     J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps", Future
     Generation Computer Systems 22(3), 2006. Failures at random as above, but good for long saves too.
+    Never below C/2, the value at C = 2M: just above that M the series is a ninth lower, so that more failures would
+    lengthen the interval.
     """
     if save_ms >= 2 * mtbf_ms:
         return float(mtbf_ms)
     ratio = save_ms / (2.0 * mtbf_ms)
-    return young(save_ms, mtbf_ms) * (1.0 + math.sqrt(ratio) / 3.0 + ratio / 9.0) - save_ms
+    series = young(save_ms, mtbf_ms) * (1.0 + math.sqrt(ratio) / 3.0 + ratio / 9.0) - save_ms
+    return max(series, save_ms / 2)
 
 
 def waste(interval_ms: float, save_ms: int, mtbf_ms: int, restart_ms: int = 0) -> float:

@@ -13,7 +13,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    ("example", "slots"), [("ddp", 2), ("fsdp", 2), ("hsdp", 4), ("tensor_parallel", 2), ("pipeline", 2)]
+    ("example", "slots"),
+    [("ddp", 2), ("fsdp", 2), ("hsdp", 4), ("tensor_parallel", 2), ("pipeline", 2), ("pipeline", 1)],
 )
 def test_a_resumed_run_goes_on_as_the_uninterrupted_one(example: str, slots: int, tmp_path: Path) -> None:
     whole = Gang(example, tmp_path / "whole", nodes=1, slots=slots)

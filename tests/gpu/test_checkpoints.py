@@ -33,13 +33,16 @@ def test_what_was_on_the_gpu_comes_back_as_it_was(
     optimizer = torch.optim.AdamW(model.parameters())
     model(torch.randn(8, 512, device="cuda")).square().mean().backward()
     optimizer.step()
-    run("").save_checkpoint({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, 7, {})
+    first = run("")
+    first.save_checkpoint({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, 7, {})
     expected = torch.randn(4, device="cuda")
+    first.finish()  # the checkpoint is written
 
     loaded = run("auto").load_checkpoint()
     assert loaded is not None
     state, step = loaded
     assert step == 7
+    assert torch.equal(torch.randn(4, device="cuda"), expected), "the random state of CUDA was not restored"
     again = torch.nn.Linear(512, 512, device="cuda")
     again.load_state_dict(state["model"])
     assert all(
@@ -48,4 +51,3 @@ def test_what_was_on_the_gpu_comes_back_as_it_was(
     for key, values in optimizer.state_dict()["state"].items():
         for name, value in values.items():
             assert torch.equal(state["optimizer"]["state"][key][name].cpu(), value.cpu())
-    assert torch.equal(torch.randn(4, device="cuda"), expected), "the random state of CUDA was not restored"

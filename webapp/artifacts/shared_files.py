@@ -40,10 +40,8 @@ def doom(url: str, digests: Iterable[str], under_way: Iterable[Collection[str]] 
     """From now on nobody begins to use those of these files that no manifest, no upload and nothing `under_way` has."""
     SharedFolder.objects.get_or_create(source_url=url)
     folder = SharedFolder.objects.select_for_update().get(source_url=url)
-    waiting = [
-        *under_way,
-        queries.digests_on_their_way(url),
-    ]  # first: what is complete meanwhile is found there
+    # These first: what is complete meanwhile is found among the manifests.
+    waiting = [*under_way, queries.digests_on_their_way(url)]
     gone = unreferenced(digests, queries.digests_at(url), waiting)
     folder.doomed = sorted({*folder.doomed, *gone})
     folder.save(update_fields=["doomed"])

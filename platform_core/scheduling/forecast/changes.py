@@ -96,7 +96,10 @@ class _Trial:
 
 
 def _fewer_gpus(trial: _Trial) -> Iterator[Change]:
-    """Tries the largest sizes that fit what is free before and after the round, then halves of it."""
+    """Tries the largest sizes that fit what is free before and after the round, then halves of the latter.
+
+    Where nothing fits after the round, halves of the former: a smaller job may come before others that took the place.
+    """
     job, state = trial.anew, trial.as_it_is.state
     smallest = replace(job, num_gpus=job.min_gpus, min_gpus=1)
     sizes = {size: _sized(job, size) for size in elastic.sizes(smallest, state.index.most_slots)}
@@ -108,7 +111,7 @@ def _fewer_gpus(trial: _Trial) -> Iterator[Change]:
         )
         for free in (state.at_start, state.counts)
     ]
-    likely = {*fits, *[fits[-1] >> power for power in range(1, TRIES)]} & set(sizes)
+    likely = {*fits, *[(fits[-1] or fits[0]) >> power for power in range(1, TRIES)]} & set(sizes)
     smaller = trial.first(sizes[size] for size in sorted(likely, reverse=True))
     if smaller is not None:
         gpus = smaller.num_gpus

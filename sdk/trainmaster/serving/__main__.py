@@ -40,8 +40,18 @@ def main(arguments: list[str], environment: ReplicaEnvironment) -> int:
             start_ranks(options, arguments)
         return serve(options, served)
     except (LoadError, ValueError) as error:
-        log.error("%s", error)
-        return 2
+        return refused(f"{type(error).__name__}: {error}")
+    except RuntimeError as error:
+        if sentence := gpu_share.refusal(environment.gpu_share, error):
+            return refused(f"{type(error).__name__}: {sentence}")
+        raise
+
+
+def refused(line: str) -> int:
+    """The last line of its output, in a form that the agent quotes as the reason of its end."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+    return 2
 
 
 def serve(options: argparse.Namespace, served: Served) -> int:

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 
 from platform_core.cluster.gpu_shares import allocator_share
 from platform_core.serving.runtimes import RuntimeName
+from platform_core.units import format_bytes
 from trainmaster.serving.runtimes.custom import LoadError
 
 log = logging.getLogger(__name__)
@@ -35,3 +36,21 @@ def hold(share: float, runtime: RuntimeName) -> None:
         raise LoadError(f"This replica cannot run: {error}.") from error
     torch.cuda.set_per_process_memory_fraction(part)
     log.info("torch may take %.1f %% of the memory of this GPU", part * 100)
+
+
+def refusal(share: float, error: RuntimeError) -> str:
+    """What an error of torch means for a replica that is held to its share; "" where it means nothing else.
+
+    torch names the free memory of the GPU first, which the replica may not take.
+    """
+    if share >= 1 or type(error).__name__ != "OutOfMemoryError":
+        return ""
+    import torch
+
+    total = int(torch.cuda.get_device_properties(0).total_memory)
+    allowed = format_bytes(round(allocator_share(share, total) * total))
+    asked = str(error).partition(". GPU ")[0].removeprefix("CUDA out of memory. ")
+    return (
+        f"CUDA out of memory: this replica may take {allowed}, its share of a GPU. {asked}. Serve it on a larger"
+        " share or a whole GPU, or make the model smaller."
+    )

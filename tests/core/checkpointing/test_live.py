@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from platform_core.checkpointing.habit import Losses
@@ -18,6 +18,7 @@ from platform_core.checkpointing.live import (
 )
 from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS
 
+SLOW = Measured(38_562, 0, 61_650, 894, Losses(500, 0), 0, 33)  # a save takes twice the time between failures
 USUAL = Measured(2_000, 20_000, 60_000, 8, Losses(3, 60 * DAY_MS))
 TIMES = st.integers(0, 4 * HOUR_MS)
 MEASURED = st.builds(
@@ -61,6 +62,7 @@ def test_it_is_never_shorter_than_a_save_takes_and_stays_in_its_bounds(measured:
 
 
 @given(MEASURED, st.integers(0, 100))
+@example(SLOW, 30)
 def test_more_failures_never_lengthen_it(measured: Measured, more: int) -> None:
     losses = replace(measured.losses, lost=measured.losses.lost + more)
     worse = replace(measured, losses=losses, stops=measured.stops + more)

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from agent.attempts.causes import cause_of
 from platform_core.cluster.gpu_shares import OWN_BYTES
+from platform_core.jobs.ends import EndReason
 from platform_core.serving.runtimes import RuntimeName
 from trainmaster.environment import replica_environment
 from trainmaster.serving import gpu_share, vllm
@@ -45,6 +47,25 @@ def test_a_share_without_a_gpu_is_refused() -> None:
         pytest.skip("this machine has a GPU")
     with pytest.raises(LoadError, match="torch finds none"):
         gpu_share.hold(0.5, RuntimeName.EXPORTED)
+
+
+@pytest.mark.usefixtures("limits")
+def test_a_model_beyond_its_share_is_told_what_it_may_take() -> None:
+    error = torch.OutOfMemoryError(
+        "CUDA out of memory. Tried to allocate 40.00 GiB. GPU 0 has a total capacity of 80.00 GiB of which 78.00 GiB is"
+        " free."
+    )
+    sentence = gpu_share.refusal(0.25, error)
+    assert "may take 19.4 GiB, its share of a GPU. Tried to allocate 40.00 GiB. Serve it" in sentence
+    assert "78.00 GiB is free" not in sentence
+    cause = cause_of(f"OutOfMemoryError: {sentence}")
+    assert cause is not None
+    assert cause.end is EndReason.OUT_OF_MEMORY_GPU
+
+
+def test_other_errors_and_whole_gpus_are_left_to_torch() -> None:
+    assert gpu_share.refusal(0.25, RuntimeError("CUDA error: device-side assert triggered")) == ""
+    assert gpu_share.refusal(1.0, torch.OutOfMemoryError("CUDA out of memory. Tried")) == ""
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,16 @@ def test_a_smaller_gang_would_start_on_what_is_free() -> None:
     }
 
 
+def test_a_smaller_one_may_come_before_what_took_the_last_place() -> None:
+    """Nothing that fits its CPUs is left after the round, but with one GPU it comes before the last job."""
+    large = pending("1", 3, cpus_per_gpu=2)
+    queue = [pending("0", 2), large, pending("2", 1)]
+    nodes = [node("n0", slots=3, cpus=12), *(node(f"n{n}", slots=1, cpus=1) for n in (1, 2, 3))]
+    situation = snapshot(nodes, queue, teams=[team(maximum=3)])
+    told = {each.field: each.sentence for each in changes(situation, Policy(), large.id)}
+    assert told["num_gpus"] == "1 GPU of a100 instead of 3"
+
+
 def test_a_shorter_one_would_end_before_the_kept_place_is_needed() -> None:
     held = [running("old", {"a": range(6)}, expected_end_ms=NOW_MS + HOUR_MS)]
     queue = [pending("first", 8, submitted_ms=NOW_MS - HOUR_MS), pending("x", 2, max_runtime_ms=5 * HOUR_MS)]

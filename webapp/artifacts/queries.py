@@ -331,12 +331,13 @@ def why_no_new_checkpoints(team: str) -> str:
     )
 
 
-def abandoned(before_ms: int, limit: int, besides: Iterable[str] = ()) -> list[models.Upload]:
-    """The oldest uploads that were begun before then and never completed; `latest_ms`: when a file that is not there
-    was begun."""
+def abandoned(before_ms: int, limit: int, besides: Iterable[str] = ()) -> list[tuple[models.Upload, int]]:
+    """The oldest uploads that were begun before then and never completed, and when they, or a file of theirs that is
+    not there, were begun last."""
     rows = models.Upload.objects.filter(manifest=None, created_ms__lt=before_ms).exclude(id__in=list(besides))
     latest = Greatest("created_ms", Coalesce(Max("received__writing_ms"), 0))
-    return list(rows.annotate(latest_ms=latest).order_by("created_ms", "id")[:limit])
+    found = rows.annotate(latest_ms=latest).order_by("created_ms", "id")[:limit]
+    return [(row, row.latest_ms) for row in found]
 
 
 def unreferenced(

@@ -217,8 +217,8 @@ def _begin_writing(upload: models.Upload, path: str) -> models.UploadFile:
     if row.manifest_id is not None:
         raise TrainmasterError("request_invalid", what=f"upload {row.id}", why="it is complete already")
     if other := _clash(row, path):
-        file, folder = sorted((path, other), key=len)
-        why = f"{file} is a folder, as {folder} lies in it; it cannot be a file as well"
+        short, long = sorted((path, other), key=len)
+        why = f"{short} is a folder, as {long} lies in it; it cannot be a file as well"
         raise TrainmasterError("request_invalid", what=f"the path {path}", why=why)
     file, _ = models.UploadFile.objects.get_or_create(upload=row, path=path)
     if file.writing_ms and file.writing_ms > now_ms() - ABANDONED_MS:

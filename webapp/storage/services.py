@@ -103,8 +103,8 @@ def _find(now: int) -> None:
             kind=LeftoverKind.UPLOAD, item=row.id, team_id=row.team_id, name=row.name or row.kind, bytes=row.bytes,
             found_ms=now,
         )
-        for row in uploads
-        if is_leftover(LeftoverKind.UPLOAD, row.latest_ms, now)
+        for row, begun_ms in uploads
+        if is_leftover(LeftoverKind.UPLOAD, begun_ms, now)
     ] + [
         Leftover(
             kind=LeftoverKind.FILES, item=row.id, team_id=teams[row.id], name=names.get(row.id, row.kind),

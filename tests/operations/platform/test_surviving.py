@@ -86,7 +86,8 @@ def test_a_rank_that_computes_wrongly_loses_its_node_and_the_run_goes_back(rig: 
     enough.touch()
     assert finished(rig, job).state == "succeeded", what_happened(rig, job)
     texts = until("what the ranks said of it", lambda: went_on(rig, job))
-    assert set(texts) <= {"went on from step 40", "went on from step 35"}  # the newest whole one that agreed
+    agreed = {"went on from step 40", "went on from step 35"}  # the newest whole one that agreed
+    assert set(texts) <= agreed, what_happened(rig, job)
     assert len(found["nodes"]) == 1
     assert found["suspects"] == []
     nodes = until("the node to leave service", lambda: out_of_service(rig))

@@ -93,6 +93,15 @@ def _discard(moved_before_ms: int, readers: Mapping[str, int]) -> None:
                 artifact_services.discard_moved(row.id)
         except TrainmasterError as error:
             log.warning("the files of %s stay at their old place for now: %s", row.id, error)
+        else:
+            _tell("LeftoverDeleted", row, "the older copy; its files lie elsewhere")
+
+
+def _tell(kind: str, row: Manifest, what: str) -> None:
+    name = artifacts.names([row.id], None).get(row.id, row.kind)
+    for team in row.teams.values_list("slug", flat=True).order_by("slug"):
+        cause = f"{name}, {format_bytes(row.total_bytes)}: {what}"
+        events.record(kind, f"storage:{row.id}", actor="system", team=team, cause=cause)
 
 
 def _moved(manifest_id: str, to: str) -> bool:
@@ -108,18 +117,13 @@ def _moved(manifest_id: str, to: str) -> bool:
         return False
     if not artifact_services.note_move(manifest_id, row.source_url, target, etags, deletions):
         return False
-    name = artifacts.names([manifest_id], None).get(manifest_id, row.kind)
     cold = to == settings.COLD_STORE_URL.rstrip("/")
     why = (
         f"unused for {settings.COLD_AFTER_DAYS} days, to the cold store"
         if cold
         else "in use again, to the hot store"
     )
-    for team in row.teams.values_list("slug", flat=True).order_by("slug"):
-        events.record(
-            "FilesMoved", f"storage:{manifest_id}", actor="system", team=team,
-            cause=f"{name}, {format_bytes(row.total_bytes)}: {why}",
-        )  # fmt: skip
+    _tell("FilesMoved", row, why)
     return True
 
 

@@ -14,6 +14,7 @@ from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
 from webapp.artifacts import services as artifact_services
 from webapp.artifacts.models import Manifest
+from webapp.events.models import Event
 from webapp.storage import tiers
 
 
@@ -53,6 +54,11 @@ def test_the_older_copy_goes_a_day_later_and_the_newer_one_is_read(
     assert copies(store) == {newer}
     assert open_store(Manifest.objects.get().source_url).read_range("a.bin", 0, 7) == b"content"
     assert artifacts.uploaded_bytes() == {"vision": 7}
+    deleted = Event.objects.get(kind="LeftoverDeleted")
+    assert (deleted.team, deleted.cause) == (
+        "vision",
+        f"{name}, 7 B: the older copy; its files lie elsewhere",
+    )
 
 
 def test_a_copy_of_another_team_goes_too_and_both_have_the_files(cast: Cast, store: Path) -> None:

@@ -9,6 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from agent.transfer.disk.landing import Landing
+from agent.transfer.disk.lane_book import LaneBook
 from agent.transfer.orders.write_behind import WriteBehind
 from agent.transfer.peers.link import Link
 from agent.transfer.peers.neighbour import Neighbour, Patience, Security
@@ -17,7 +18,7 @@ from agent.transfer.store.sources import Source, SourceChanged, SourceFailed, St
 from platform_core.distribution.planning.forest import STORE, NodePlan, lane_length
 from platform_core.distribution.swarm.endgame import Ending, look
 from platform_core.distribution.swarm.requests import LEAP_SECONDS, PATIENCE_LEAPS, Follow, View, next_actions
-from platform_core.distribution.swarm.runs import count
+from platform_core.distribution.swarm.runs import count, joined
 from platform_core.errors import TrainmasterError
 from platform_core.node.wanted import Peer
 
@@ -87,6 +88,7 @@ class Pull:
         self._landing, self._route, self._means = landing, route, means
         self._trouble, self._came = trouble, came
         self._book = landing.book(route.lanes)
+        self._taken = LaneBook(route.lanes)  # verified by this pull; the last of them may not be on disk yet
         self._following: list[Follow | None] = [None] * route.lanes
         self._tasks: list[asyncio.Task[None] | None] = [None] * route.lanes
         self._progressed = [0.0] * route.lanes  # when the last piece of a lane came; 0 before the first
@@ -197,9 +199,10 @@ class Pull:
         named = {source for lane in self._route.plan.lanes for source in lane if source != STORE}
         absent = {name for name in named if name not in self._neighbours}
         absent |= {name for name, (neighbour, _) in self._neighbours.items() if neighbour.gone}
+        taken = self._taken.runs()  # others may have these by now, who would seem far ahead
         view = View(
             pieces=landing.count,
-            holds=self._book.runs(),
+            holds=tuple(joined((*here, *new)) for here, new in zip(self._book.runs(), taken, strict=True)),
             neighbours={
                 name: neighbour.holds
                 for name, (neighbour, _) in self._neighbours.items()
@@ -344,6 +347,7 @@ class Pull:
                 if not await self._landing.verify(number, parts):
                     raise self._damaged(source, number, size)
                 await disk.write(number, parts)
+                self._taken.add(number)
 
     def _damaged(self, source: Source, number: int, size: int) -> SourceFailed:
         """What the store sends wrong twice is wrong there: no neighbour that waits for it need wait on."""

@@ -32,7 +32,7 @@ class Follow:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a node knows. Piece numbers count within the lane; held means verified and on disk.
+    """What a node knows. Piece numbers count within the lane; held means verified, and of a neighbour on its disk too.
 
     `leap`: a node further behind its source than this many pieces continues at the source's position, so that its
     followers are not late too, and fills the gap when the lane is done. Another source must be ahead by as much before
@@ -103,7 +103,7 @@ def _catch_up(plan: NodePlan, view: View, lane: int, first: int, length: int) ->
         return Follow(lane, now.source, first, now.until)
     pulled = max((frontier(runs) for _, runs in peers), default=0)
     if now and now.source == STORE and pulled <= first + view.leap:
-        return None  # they have it from us: what is passed on at once may not be written here
+        return None  # they have it from us: what is passed on at once may not be counted here
     if first < pulled < length and len(view.holds[lane]) < _MOST_RUNS:
         return Follow(lane, STORE, pulled, length)
     ends = ((run[1], name) for name, runs in peers if (run := run_at(runs, first)))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agent.transfer.orders.pull import STALLED_SECONDS, Trying
+from agent.transfer.disk import landing as disk
+from agent.transfer.orders import pull
+from agent.transfer.orders.pull import LOOK_AGAIN_SECONDS, STALLED_SECONDS, Trying
 from agent.transfer.orders.receiver import Delivery
 from agent.transfer.peers.neighbour import Patience
 from agent.transfer.store import sources
@@ -17,6 +20,7 @@ from platform_core.distribution.planning import mesh
 from platform_core.distribution.planning.forest import STORE, Forest, node_plans
 from platform_core.distribution.planning.repair import mend
 from platform_core.distribution.planning.routes import Place
+from platform_core.node.observed import TransferState
 from tests.agent.transfer.conftest import FILES
 from tests.agent.transfer.rig import CHUNK, MODEL, PIECE, TOKEN, VERSION, GatedStore, Node, completed, content
 
@@ -116,6 +120,29 @@ async def test_in_the_end_one_that_hardly_sends_is_left_for_others(
     assert store.bytes_sent == manifest.total_bytes
 
 
+async def test_a_root_whose_disk_is_late_is_not_behind_those_that_have_it_from_it(
+    six: dict[str, Node], store: GatedStore, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would skip what others have, and ask the store twice for what is on its way."""
+    late, quick = SIX[:2]
+    lanes = {late: ((STORE,), (quick, STORE)), quick: ((late, STORE), (STORE,))}
+    everything = orders(six, grown(), manifest, store.url)
+    for name, ways in lanes.items():
+        everything[name] = replace(everything[name], lanes=ways)
+    store.allow(ALLOWED * PIECE)
+    for name, seconds in ((quick, 0.02), (late, 5.0)):
+        monkeypatch.setattr(disk, "BATCH_SECONDS", seconds)
+        six[name].begin(everything[name])
+        await six[name].until(lambda progress: progress.state == TransferState.RECEIVING)
+    async with asyncio.timeout(30):
+        while len(held(six[quick], manifest)) < ALLOWED - 1:
+            await asyncio.sleep(0.02)
+    await asyncio.sleep(2 * LOOK_AGAIN_SECONDS)  # it looks at what the other one has
+    store.open()
+    assert [completed(await six[name].ended()) for name in (late, quick)] == [True, True]
+    assert store.bytes_sent == manifest.total_bytes
+
+
 ALLOWED = 29  # pieces, before the store holds back
 
 
@@ -150,8 +177,14 @@ async def six_patient(six: dict[str, Node], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("number", range(6))
 async def test_any_node_may_die_in_the_middle(
-    number: int, six_patient: dict[str, Node], store: GatedStore, manifest: Manifest
+    number: int,
+    six_patient: dict[str, Node],
+    store: GatedStore,
+    manifest: Manifest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """However slow the machine is: no lane counts as stalled, which would ask the store for what others wait for."""
+    monkeypatch.setattr(pull, "STALLED_SECONDS", 50.0)
     six, dead = six_patient, SIX[number]
     store.allow(ALLOWED * PIECE)
     for name, order in orders(six, grown(), manifest, store.url).items():

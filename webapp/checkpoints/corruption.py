@@ -14,7 +14,8 @@ from webapp.jobs import services as jobs
 
 @transaction.atomic
 def go_back(job_id: str, attempt: int, found: job_queries.Found, actor: str) -> None:
-    """Told twice, it counts once."""
+    """Told twice, it counts once. A checkpoint that comes at the same moment is seen here, or sees what was found."""
+    jobs.lock(job_id)
     row = jobs.note_corruption(job_id, attempt, found)
     if row is None:
         return

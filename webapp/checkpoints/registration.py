@@ -50,6 +50,7 @@ class Kept:
 @transaction.atomic
 def keep(job_id: str, attempt: int, saved: Saved, actor: str) -> Kept:
     """Announced twice, it is one row."""
+    jobs.lock(job_id)
     job = job_queries.find(job_id)
     assert job is not None, "an attempt's job exists"
     manifest, replaced = _registered(saved.manifest_json, job.team_id, saved.source_url, saved.etags)

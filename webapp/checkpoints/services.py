@@ -67,6 +67,7 @@ def mark_damaged(checkpoint_id: str, *, job_id: str, attempt: int, why: str, act
     if known is None:
         return
     with transaction.atomic():
+        jobs.lock(job_id)
         artifacts.lock(known)
         row = Checkpoint.objects.get(id=checkpoint_id)
         # The same bytes under another step or attempt are damaged as well.

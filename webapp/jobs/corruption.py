@@ -41,8 +41,7 @@ def agreements(job_id: str) -> list[Agreement]:
 
 
 def note_corruption(job_id: str, number: int, found: Found) -> Corruption | None:
-    """Keeps it with the nodes of the ranks; None where it is known. Inside a transaction."""
-    list(Job.objects.select_for_update(of=("self",)).filter(id=job_id))
+    """Keeps it with the nodes of the ranks; None where it is known. Behind the job's lock."""
     attempt = Attempt.objects.select_related("job").get(job=job_id, number=number)
     if Corruption.objects.filter(attempt=attempt).exists():
         return None

@@ -212,6 +212,11 @@ def change_priority(actor: Actor, job_id: str, priority: int) -> Job:
     return job
 
 
+def lock(job_id: str) -> None:
+    """Until the transaction ends nobody else changes this job. Taken before the lock of any manifest."""
+    list(Job.objects.select_for_update(of=("self",), no_key=True).filter(id=job_id))
+
+
 def observe(job_id: str, event: ev.JobEvent) -> None:
     """Applies what a node or a script reports about an attempt; a repeated or late report changes nothing."""
     observe_all([(job_id, event)])

@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Callable
+from threading import Thread
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from platform_core.jobs.ends import EndReason
@@ -16,8 +18,11 @@ from tests.webapp.jobs.conftest import *  # noqa: F403  the small cluster
 from tests.webapp.jobs.conftest import after_its_pause, say, tick
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
+from webapp.checkpoints.corruption import go_back
 from webapp.checkpoints.models import Checkpoint
 from webapp.events.models import Event
+from webapp.jobs import queries as job_queries
+from webapp.jobs.corruption import Found, suspect
 from webapp.jobs.models import Attempt, Corruption, Job, Member
 from webapp.nodes import liveness
 from webapp.nodes import services as clusters
@@ -100,6 +105,39 @@ def test_what_is_saved_late_is_distrusted_as_well(submit: Submit) -> None:
     late, before = save(job, 18), save(job, 10)
     assert late.damaged.startswith("its ranks computed different results at step 20")
     assert before.damaged == ""
+    assert again(job).latest_checkpoint == before.id
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_registered_at_the_very_moment_is_distrusted_as_well(
+    submit: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The difference is told between the look at what speaks against a checkpoint and the end of its transaction."""
+    job = running(submit)
+    before = save(job, 10)
+    tell(job, "corruption_agreed", 10)
+    attempt, found = again(job).attempt, Found(step=20, guilty=[3], suspects=[], at_ms=now_ms())
+
+    def told() -> None:
+        try:
+            go_back(job.id, attempt, found, "system")
+        finally:
+            connection.close()
+
+    telling = Thread(target=told)
+
+    def suspect_and_be_told(job_id: str, number: int, step: int) -> str:
+        why = suspect(job_id, number, step)
+        telling.start()
+        telling.join(1)  # it waits for us, or it would not see what we have not committed
+        return why
+
+    monkeypatch.setattr(job_queries, "suspect", suspect_and_be_told)
+    late = save(job, 15)
+    telling.join(10)
+    assert Checkpoint.objects.get(id=late.id).damaged.startswith(
+        "its ranks computed different results at step 20"
+    )
     assert again(job).latest_checkpoint == before.id
 
 

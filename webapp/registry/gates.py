@@ -34,7 +34,8 @@ def policy_of(model: Model) -> Policy:
 def set_policy(actor: Actor, model: Model, fields: Mapping[str, Any]) -> Policy:
     """What a version must have proven from now on; an empty mapping lets everything through.
 
-    Raises request_invalid with the field, and not_allowed. Versions that have their stage keep it.
+    Raises request_invalid with the field, and not_allowed. Versions that have their stage keep it, and
+    candidates are judged anew.
     """
     row = Model.objects.select_for_update().get(pk=model.pk)
     permissions.require(actor, "model.gate", row.team_id, what=f"model {row.name}")
@@ -45,6 +46,8 @@ def set_policy(actor: Actor, model: Model, fields: Mapping[str, Any]) -> Policy:
     row.gate = policy_reader.as_mapping(policy) if policy != Policy() else {}
     row.save(update_fields=["gate"])
     record("GateChanged", row, actor, gate=row.gate)
+    for version in row.versions.filter(stage=Stage.CANDIDATE, deleted_ms=None).select_related("model"):
+        validate(version)
     return policy
 
 

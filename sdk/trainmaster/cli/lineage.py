@@ -8,6 +8,7 @@ import click
 
 from platform_core import ids
 from platform_core.lineage.graph import Kind
+from platform_core.units import plural
 from trainmaster.cli import output
 from trainmaster.cli.session import connect
 
@@ -80,9 +81,8 @@ def recall(
         rows = [(one["kind"], one["label"], one["team"], one["owner"], _state(one)) for one in body["items"]]
         output.table(("KIND", "ITEM", "TEAM", "OWNER", "STATE"), rows, empty="It would reach nothing.")
     else:
-        click.echo(
-            f"Recalled {body['kind']} {body['label']} ({body['id']}): {body['marked']} items are marked."
-        )
+        marked = plural(body["marked"], "item")
+        click.echo(f"Recalled {body['kind']} {body['label']} ({body['id']}): {marked} marked.")
         for done in body["outcome"]:
             click.echo(f"  {done}")
 

@@ -103,6 +103,16 @@ def test_a_candidate_that_passes_its_gate_is_validated_by_the_platform(
     refused(lambda: services.set_stage(actor_of(cast.owner), fresh(version), "staging"))
 
 
+def test_a_gate_that_asks_for_less_validates_what_passes_it_now(cast: Cast, version: ModelVersion) -> None:
+    prove(cast, version, right=0.8)
+    assert fresh(version).stage == "candidate"
+    lower = {**POLICY, "thresholds": [{"suite": "held-out", "metric": "accuracy", "bound": 0.7}]}
+    gates.set_policy(actor_of(cast.lead), version.model, lower)
+    assert fresh(version).stage == "validated"
+    gates.set_policy(actor_of(cast.lead), version.model, POLICY)
+    assert fresh(version).stage == "validated"
+
+
 def test_a_canary_of_an_unproven_version_is_refused(cast: Cast, world: World, version: ModelVersion) -> None:
     alice = actor_of(cast.owner)
     prove(cast, version)

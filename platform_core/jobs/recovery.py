@@ -98,16 +98,17 @@ def _from_outside(failure: Failure) -> bool:
 
 
 def _same_place(before: Failure, last: Failure, members: Sequence[Member]) -> str:
-    """Where the script failed as the time before: soon after its start both times, or at the same step; else ''."""
+    """Where the script failed as the time before: at the same step, or soon after its start both times; else ''."""
     if _infrastructure(last) or _from_outside(last):
         return ""
     # Which of several ranks that fail alike is heard of first is chance.
     alike = {m.rank for m in members if m.end is last.end and m.exit_code == last.exit_code}
     if (before.end, before.exit_code) != (last.end, last.exit_code) or before.rank not in alike | {last.rank}:
         return ""
-    if max(before.ran_ms, last.ran_ms) <= SOON_MS:
-        return f"{format_duration_ms(max(last.ran_ms, SECOND_MS))} after its start"
-    return f"at step {last.reached:,}" if last.reached == before.reached >= 0 else ""
+    if last.reached == before.reached >= 0:
+        return f"at step {last.reached:,}"
+    soon = max(before.ran_ms, last.ran_ms) <= SOON_MS
+    return f"{format_duration_ms(max(last.ran_ms, SECOND_MS))} after its start" if soon else ""
 
 
 def with_progress(job: Job) -> Job:

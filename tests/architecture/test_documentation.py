@@ -77,6 +77,17 @@ def test_every_command_has_its_heading() -> None:
     assert rule.both(DOCS / "cli.md", names, "command", r"trainmaster .+") == []
 
 
+def test_every_command_that_a_page_names_exists() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    unknown = {page.name: rule.unknown_commands(page.read_text(), command_line) for page in pages}
+    assert {name: commands for name, commands in unknown.items() if commands} == {}
+
+
+def test_a_command_that_is_none_is_found_in_a_page() -> None:
+    text = "`trainmaster jobs show`, `trainmaster shw`\n\n    trainmaster sweep a.yaml\n    trainmaster jobs stacks\n"
+    assert rule.unknown_commands(text, command_line) == ["trainmaster jobs show", "trainmaster shw"]
+
+
 def test_every_call_on_the_wire_has_its_heading() -> None:
     names = rule.calls_of(ROOT / "proto")
     assert {"AgentSession.Connect", "GRPCInferenceService.ModelInfer"} <= names

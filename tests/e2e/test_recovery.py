@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 from playwright.sync_api import expect
 
-from tests.e2e.people import People
+from tests.e2e.people import PHONE, People
 from tests.e2e.site import SPARE, Site, until
 from tests.e2e.spare_agent import NAME, SpareAgent
 
@@ -36,6 +36,11 @@ def test_one_rank_killed_and_the_gang_goes_on_from_the_last_checkpoint(people: P
     told = page.locator("#timeline")
     expect(told).to_contain_text(re.compile("SIGKILL"))
     expect(told).to_contain_text(re.compile(r"attempt 2"))
+    page.set_viewport_size(PHONE)
+    tables = page.locator("#start .scroll, #recovery .scroll")
+    expect(tables).to_have_count(2)
+    for table in tables.all():
+        assert table.evaluate("it => it.scrollWidth <= it.clientWidth"), "no column is cut off on a phone"
 
 
 def rank_process(site: Site, job_id: str, rank: int) -> psutil.Process:

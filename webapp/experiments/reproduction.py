@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from platform_core.experiments import reproduction as core
@@ -62,9 +63,16 @@ def _made_of(job: Job, run: Run | None) -> MadeOf:
         data=_texts({"dataset": job.spec.get("dataset"), "resumed from": job.spec.get("resume_from")}),
         image=_texts({"image": job.spec.get("container_image")}),
         packages=_texts(packages if isinstance(packages, Mapping) else {}),
-        hardware=_texts({"GPU type": job.gpu_type, "machine": lineage.get("reported_hardware")}),
+        hardware=_texts({"GPU type": job.gpu_type, "GPUs": _sizes(job),
+                         "machine": lineage.get("reported_hardware")}),
         settings=_texts({name: value for name, value in job.spec.items() if name not in _NOT_SETTINGS}),
     )  # fmt: skip
+
+
+def _sizes(job: Job) -> str:
+    """How many GPUs it ran with; an elastic job may change that from attempt to attempt."""
+    sizes = jobs.sizes(job.id) or [job.num_gpus]
+    return ", then ".join(str(size) for size, _ in groupby(sizes))
 
 
 def _digest(text: Any) -> str:

@@ -1,8 +1,9 @@
 """The history of a job over its attempts: where its time went, and what was lost."""
 
+from collections import Counter
 from dataclasses import dataclass
 
-from webapp.jobs.models import Attempt, Job
+from webapp.jobs.models import Attempt, Job, Member
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +57,12 @@ def of(job: Job, now_ms: int) -> History:
         ran_ms += max(0, free_ms - row.placed_ms)
     whole_ms = max(0, until_ms - job.submitted_ms)
     return History(tuple(spans), max(0, whole_ms - ran_ms), ran_ms, whole_ms)
+
+
+def sizes(job_id: str) -> list[int]:
+    """The GPUs that its attempts had, the first attempt first."""
+    rows = Member.objects.filter(attempt__job=job_id).order_by("attempt__number")
+    gpus: Counter[int] = Counter()
+    for number, slots in rows.values_list("attempt__number", "slots"):
+        gpus[number] += len(slots)
+    return list(gpus.values())

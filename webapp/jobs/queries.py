@@ -18,11 +18,12 @@ from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
 from webapp.accounts.permissions import may, require
 from webapp.accounts.queries import actor_of
 from webapp.jobs.corruption import Found, agreements, distrust, suspect
+from webapp.jobs.history import sizes
 from webapp.jobs.models import INPUTS, Attempt, Job, Member
 from webapp.jobs.spares import known_spares
 from webapp.jobs.values import JobFact
 
-__all__ = ["Found", "agreements", "distrust", "known_spares", "suspect"]
+__all__ = ["Found", "agreements", "distrust", "known_spares", "sizes", "suspect"]
 
 
 def first_submitted_ms() -> int | None:

@@ -6,6 +6,7 @@ import click
 import yaml
 
 from platform_core.jobs.parallel import title_of
+from platform_core.jobs.spec import given
 from platform_core.units import format_duration_ms, plural
 from trainmaster.answers import Deployment, Job
 from trainmaster.cli import deployments, output, references
@@ -72,7 +73,7 @@ def show(job: str, only_spec: bool, as_json: bool) -> None:
     elif isinstance(shown, Deployment):
         deployments.show(shown)
     elif only_spec:
-        click.echo(yaml.safe_dump(dict(shown.spec), sort_keys=False, allow_unicode=True), nl=False)
+        click.echo(yaml.safe_dump(given(shown.spec), sort_keys=False, allow_unicode=True), nl=False)
     else:
         _show(shown)
 

@@ -89,6 +89,20 @@ def commands(group: click.Command, prefix: str) -> Iterator[str]:
             yield from commands(command, f"{prefix} {name}")
 
 
+def unknown_commands(text: str, group: click.Group) -> list[str]:
+    """What a text calls a command of `trainmaster`, in code, and is none."""
+    found = re.findall(r"(?:`|^ *)(trainmaster ([a-z-]+)(?: ([a-z-]+)(?![\w./]))?)", text, re.MULTILINE)
+    context = click.Context(group)
+    unknown = []
+    for written, name, inner in found:
+        command = group.get_command(context, name)
+        if command is None or (
+            inner and isinstance(command, click.Group) and command.get_command(context, inner) is None
+        ):
+            unknown.append(written)
+    return unknown
+
+
 def calls_of(protos: Path) -> set[str]:
     """`AgentSession.Connect` for each call of each service."""
     return {

@@ -49,13 +49,28 @@ def test_a_wrong_command_is_tried_twice_and_not_four_times():
     )
 
 
-def fail_at(story: Story, step: int, exit_code: int = 1, *, end: EndReason = SCRIPT, kept: int = 0) -> Story:
-    """Another attempt, which fails an hour after its start, once its script has told of this step."""
-    story.run("node-a", for_ms=HOUR_MS)
+def fail_at(
+    story: Story,
+    step: int,
+    exit_code: int = 1,
+    *,
+    end: EndReason = SCRIPT,
+    kept: int = 0,
+    after_ms: int = HOUR_MS,
+) -> Story:
+    """Another attempt, which fails so long after its start, once its script has told of this step."""
+    story.run("node-a", for_ms=after_ms)
     if kept:
         story.save(kept)
     story.job = replace(story.job, reached=step)
     return story.see("node-a", EXITED, exit_code, "", end)
+
+
+def test_the_step_is_named_where_both_are_the_same():
+    """A restart from a checkpoint reaches the step sooner, so the time would be that of neither attempt."""
+    story = fail_at(one(), 60, after_ms=28_000)
+    fail_at(story, 60, after_ms=14_200)
+    assert "in the same way the last time, at step 60: another restart" in story.job.reason
 
 
 @pytest.mark.parametrize("end", [SCRIPT, EndReason.OUT_OF_MEMORY_GPU])

@@ -7,6 +7,8 @@ import pytest
 from django.test import Client
 
 from platform_core.errors import TrainmasterError
+from platform_core.jobs.job import MemberPhase
+from tests.webapp.jobs.conftest import say, tick
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
@@ -53,6 +55,22 @@ def test_what_differs_and_whether_the_metrics_agree(original: Job, owner: User) 
     assert found is not None
     assert [row.name for subject in found.subjects for row in subject.changes] == ["torch"]
     assert found.sentence == "Different packages. 1 of 1 metrics differ by more than 1%."
+
+
+def test_an_elastic_job_that_had_fewer_gpus_ran_on_different_hardware(submit: Submit, owner: User) -> None:
+    original = submit(num_gpus=4, min_gpus=2, preemptible=True)
+    tick()
+    say(original, MemberPhase.RUNNING)
+    say(original, MemberPhase.EXITED, 0)
+    submit(num_gpus=6)
+    tick()
+    again = run_again(actor_of(owner), original.id)
+    tick()
+    found = reproduction.of_job(actor_of(owner), again)
+    assert found is not None
+    changes = [(row.name, row.before, row.after) for subject in found.subjects for row in subject.changes]
+    assert changes == [("GPUs", "4", "2")]
+    assert found.sentence.startswith("Different hardware.")
 
 
 def test_a_viewer_may_look_but_not_repeat(original: Job, viewer: User) -> None:

@@ -154,6 +154,9 @@ class RunningJob:
     preemptions: int = 0  # how many of its attempts were stopped to give up their slots
     kept_slots: tuple[tuple[str, int], ...] = ()  # of members that have ended while the gang stops to restart
     kept_until_ms: int = 0
+    losses_ms: tuple[
+        int, ...
+    ] = ()  # when attempts of an elastic job ended because a machine failed, ascending
     held: int = field(init=False, compare=False, repr=False)  # slots; an elastic job may ask for more
 
     def __post_init__(self) -> None:

@@ -75,6 +75,12 @@ def _infrastructure(failure: Failure) -> bool:
     return ENDS[failure.end].counts == "infrastructure"
 
 
+def losses_ms(failures: Sequence[Failure]) -> tuple[int, ...]:
+    """When attempts ended because a machine failed, one moment for each attempt, ascending."""
+    lost = {failure.attempt: failure.at_ms for failure in failures if _infrastructure(failure)}
+    return tuple(sorted(lost.values()))
+
+
 def _pause_ms(number: int) -> int:
     """Before the restart of this number, twice as long each time; none before number 0."""
     return min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS << min(number - 1, 20)) if number else 0

@@ -17,7 +17,7 @@ from platform_core.quotas.recent_use import UseBefore
 from platform_core.scheduling.engine import Decisions, decide
 from platform_core.scheduling.ordering import ORDERS
 from platform_core.scheduling.policy import Policy
-from platform_core.scheduling.preemption.elastic import LEAST_RUN_BEFORE_GROWING_MS
+from platform_core.scheduling.preemption.elastic import grows_from_ms
 from platform_core.scheduling.preemption.reclaim import LEAST_RUN_BEFORE_RECLAIM_MS
 from platform_core.simulation.agenda import Agenda, Event, What
 from platform_core.simulation.jobs import Jobs
@@ -217,7 +217,7 @@ class Cluster:
         running, script = self._jobs.running[record.job.id], record.script
         looks_ms: list[int] = []
         if self._elastic and running.held < running.num_gpus:
-            looks_ms.append(running.started_ms + LEAST_RUN_BEFORE_GROWING_MS)
+            looks_ms.append(grows_from_ms(running.started_ms, running.losses_ms))
         if self._policy.reclaims:
             looks_ms.append(running.started_ms + LEAST_RUN_BEFORE_RECLAIM_MS)
         if self._policy.evicts and self._policy.least_run_ms:

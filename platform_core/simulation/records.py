@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from platform_core.checkpointing.retention import Kept
 from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.jobs.job import Job, Stop
+from platform_core.jobs.recovery import losses_ms
 from platform_core.jobs.spec import CheckpointPolicy, JobSpec, Strategy
 from platform_core.simulation.script import Script
 from platform_core.simulation.workload import Knowledge, TraceJob, restart_ms
@@ -131,6 +132,7 @@ def as_running(
         asks=asks,
         restart_ms=measured_ms,
         preemptions=record.preemptions,
+        losses_ms=losses_ms(job.failures) if asked.min_gpus < asked.num_gpus else (),
     )
 
 

@@ -3,6 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass
 
+from platform_core.jobs import recovery
+from webapp.jobs.mapping import failures
 from webapp.jobs.models import Attempt, Job, Member
 
 
@@ -66,3 +68,8 @@ def sizes(job_id: str) -> list[int]:
     for number, slots in rows.values_list("attempt__number", "slots"):
         gpus[number] += len(slots)
     return list(gpus.values())
+
+
+def losses_ms(job: Job) -> tuple[int, ...]:
+    """When attempts of it ended because a machine failed, ascending."""
+    return recovery.losses_ms(failures(job))

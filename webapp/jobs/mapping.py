@@ -11,6 +11,10 @@ from platform_core.jobs.states import JobState
 from webapp.jobs import models
 
 
+def failures(row: models.Job) -> tuple[Failure, ...]:
+    return tuple(Failure(**failure | {"end": EndReason(failure["end"])}) for failure in row.failures)
+
+
 def job_value(row: models.Job, attempt: models.Attempt | None, members: Iterable[models.Member]) -> Job:
     """Returns the core's value of a job with the members of its current attempt."""
     return Job(
@@ -20,7 +24,7 @@ def job_value(row: models.Job, attempt: models.Attempt | None, members: Iterable
         version=row.version,
         attempt=row.attempt,
         restarts=row.restarts,
-        failures=tuple(Failure(**failure | {"end": EndReason(failure["end"])}) for failure in row.failures),
+        failures=failures(row),
         excluded_nodes=tuple(row.excluded_nodes),
         stop=Stop(row.stop),
         latest_checkpoint=row.latest_checkpoint,

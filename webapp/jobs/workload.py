@@ -16,6 +16,7 @@ from platform_core.scheduling.restarts import LATELY, restart_ms, size_class
 from platform_core.scheduling.spares import Wish
 from platform_core.simulation.workload import TraceJob
 from platform_core.units import HOUR_MS
+from webapp.jobs.history import losses_ms
 from webapp.jobs.kept_places import kept_while_pending, kept_while_stopping, with_kept_slots
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.jobs.place_steps import nodes_of_types, with_place_steps
@@ -195,6 +196,7 @@ def _running(
         stopping=stopping,
         restart_ms=restart_ms,
         preemptions=preemptions,
+        losses_ms=losses_ms(row) if spec.min_gpus < spec.num_gpus else (),
     )
 
 

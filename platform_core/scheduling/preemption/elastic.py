@@ -23,6 +23,7 @@ from platform_core.scheduling.state.what_if import WhatIf, least_stops, lost_gpu
 
 LEAST_RUN_BEFORE_SHRINKING_MS = 10 * 60_000
 LEAST_RUN_BEFORE_GROWING_MS = 30 * 60_000
+LEAST_RUN_BEFORE_GROWING_BACK_MS = 60_000
 GAIN_OF_GROWING = 10  # GPU time won, over GPU time lost
 
 Sized = tuple[RunningJob, int]  # a job and the GPUs with which it resumes
@@ -147,9 +148,15 @@ def _largest(state: RoundState, shrunk: Sequence[RunningJob], job: PendingJob) -
     return sized
 
 
+def grows_from_ms(started_ms: int, losses_ms: Sequence[int]) -> int:
+    """When a job whose attempt started then may get more GPUs: soon after a failure, the first in a while, that may
+    have taken some from it. Where machines come and go, it waits as others do."""
+    lately = sum(at_ms > started_ms - LEAST_RUN_BEFORE_GROWING_MS for at_ms in losses_ms)
+    return started_ms + (LEAST_RUN_BEFORE_GROWING_BACK_MS if lately == 1 else LEAST_RUN_BEFORE_GROWING_MS)
+
+
 def _may_grow(state: RoundState, job: RunningJob, asks: PendingJob) -> bool:
-    ran_ms = state.snapshot.now_ms - job.started_ms
-    settled = ran_ms >= LEAST_RUN_BEFORE_GROWING_MS
+    settled = state.snapshot.now_ms >= grows_from_ms(job.started_ms, job.losses_ms)
     return settled and job.held < asks.num_gpus and job.id not in state.stopping
 
 

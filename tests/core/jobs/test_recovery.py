@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from platform_core.errors import IllegalTransition
 from platform_core.jobs import events as ev
 from platform_core.jobs.ends import EndReason
-from platform_core.jobs.recovery import INFRASTRUCTURE_RESTARTS, LONGEST_PAUSE_MS, SOON_MS
+from platform_core.jobs.job import Failure
+from platform_core.jobs.recovery import INFRASTRUCTURE_RESTARTS, LONGEST_PAUSE_MS, SOON_MS, losses_ms
 from platform_core.jobs.states import JobState
 from tests.core.jobs.situations import EXITED, HOUR_MS, PREPARING, RUNNING, Story, running, waiting
 
@@ -276,3 +277,14 @@ def test_restarts_are_bounded_and_no_wrong_command_is_tried_a_third_time(
     for before, after in pairwise(restarted):
         wrong = before == after and before[2] and before[1] is not INFRASTRUCTURE
         assert not wrong or before[:2] == (137, SCRIPT)
+
+
+def test_losses_are_the_attempts_that_machines_ended_whatever_else_failed() -> None:
+    failures = [
+        Failure("node-b", 50, attempt=3, end=EndReason.GPU_FAILED),
+        Failure("node-a", 10, attempt=1, end=EndReason.NODE_LOST),
+        Failure("node-b", 12, attempt=1, end=EndReason.NODE_LOST),
+        Failure("node-a", 30, attempt=2, end=EndReason.SCRIPT_ERROR),
+    ]
+    assert losses_ms(failures) == (12, 50)
+    assert losses_ms([]) == ()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from platform_core.jobs.job import MemberPhase
-from platform_core.units import HOUR_MS
+from platform_core.units import HOUR_MS, MINUTE_MS
 from tests.webapp.jobs.conftest import SPEC, after_its_pause, say, state, tick
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
@@ -117,7 +117,10 @@ def test_a_lost_node_makes_it_smaller_and_it_grows_when_the_node_is_back(submit:
     assert (state(job), slots(job)) == ("scheduled", 6)
     assert not Member.objects.filter(attempt__job=job, attempt__number=2, node=lost).exists()
     Node.objects.filter(id=lost).update(state="ready")
-    run_for_an_hour(job)
+    say(job, MemberPhase.RUNNING)
+    tick()
+    assert stop_of(job) == ("none", 0)
+    Job.objects.filter(id=job.id).update(started_ms=now_ms() - 2 * MINUTE_MS)
     tick()
     assert stop_of(job) == ("preempt", 8)
     say(job, MemberPhase.EXITED, 0)

@@ -11,7 +11,7 @@ from platform_core.jobs.ends import ENDS, EndReason
 from platform_core.jobs.spec import given
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING
 from platform_core.quotas.cost import cost_micro_dollars
-from platform_core.scheduling.preemption.elastic import LEAST_RUN_BEFORE_GROWING_MS
+from platform_core.scheduling.preemption.elastic import grows_from_ms
 from platform_core.scheduling.wording import amount
 from platform_core.units import MINUTE_MS, format_duration_ms, format_micro_dollars, plural
 from webapp.jobs import history
@@ -176,7 +176,8 @@ def shrunk(job: Job, attempt: Attempt | None, at_ms: int) -> str:
     runs = f"It runs with {amount(held, job.gpu_type)} and asks for {job.num_gpus}"
     if not settings.SCHEDULING_ELASTIC:
         return f"{runs}."
-    minutes = ceil((job.started_ms + LEAST_RUN_BEFORE_GROWING_MS - at_ms) / MINUTE_MS)
+    from_ms = grows_from_ms(job.started_ms, history.losses_ms(job))
+    minutes = ceil((from_ms - at_ms) / MINUTE_MS)
     sooner = f", in {minutes} min at the earliest" if minutes > 0 else ""
     return (
         f"{runs}. It grows{sooner}, where slots are idle, no other job waits for them, and the restart pays."

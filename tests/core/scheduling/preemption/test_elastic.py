@@ -174,6 +174,35 @@ def test_a_job_that_has_begun_lately_does_not_grow() -> None:
     assert plan(snapshot([node("a", free=4)], [], held=[job], teams=[team(used=4)]), ELASTIC).stops == ()
 
 
+@pytest.mark.parametrize(
+    ("ran_minutes", "lost_minutes_before_it", "grows"),
+    [
+        (2, [0.1], True),
+        (0.5, [0.1], False),
+        (2, [], False),
+        (2, [45], False),
+        (2, [0.1, 20], False),
+        (2, [0.1, 45], True),
+    ],
+    ids=[
+        "soon",
+        "not at once",
+        "nothing failed",
+        "it failed long ago",
+        "it fails again and again",
+        "as it once did",
+    ],
+)
+def test_a_job_that_a_failure_made_smaller_grows_back_soon(
+    ran_minutes: float, lost_minutes_before_it: list[float], grows: bool
+) -> None:
+    job = stretchy("x", {"a": range(4)}, least=2, most=8, ran_ms=round(ran_minutes * MINUTE_MS))
+    lost = sorted(round(job.started_ms - before * MINUTE_MS) for before in lost_minutes_before_it)
+    job = replace(job, losses_ms=tuple(lost))
+    made = plan(snapshot([node("a", free=4)], [], held=[job], teams=[team(used=4)]), ELASTIC)
+    assert [(stop.job_id, stop.to_gpus) for stop in made.stops] == ([("job-x", 8)] if grows else [])
+
+
 def test_a_job_that_is_soon_over_does_not_grow() -> None:
     job = replace(stretchy("x", {"a": range(4)}, least=2, most=8), expected_end_ms=NOW_MS + 5 * MINUTE_MS)
     assert plan(snapshot([node("a", free=4)], [], held=[job], teams=[team(used=4)]), ELASTIC).stops == ()

@@ -10,8 +10,7 @@ import hashlib
 import logging
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial, reduce
-from operator import or_
+from functools import partial
 from typing import IO
 
 from django.conf import settings
@@ -107,7 +106,7 @@ def _bring(store: Store, file: models.UploadFile, part: FilePart, incoming: str)
     The upload has the digest first: from then on nobody deletes the file.
     """
     upload, entry = file.upload, part.entry
-    own = upload.received.filter(sha256=entry.sha256, shared=False).exists()
+    again = file.sha256 == entry.sha256 and not file.shared
     _hold(file, part)
     shared = open_store(upload.source_url)
     is_there = shared.exists(entry.sha256) and _digest(shared, entry) == entry.sha256
@@ -115,7 +114,10 @@ def _bring(store: Store, file: models.UploadFile, part: FilePart, incoming: str)
         store.delete(incoming)
     else:
         store.move(incoming, f"{queries.path_in_store(upload.source_url)}/{entry.sha256}")
-    _note(file, part, lasting_etag(shared, entry.sha256), shared=is_there and not own)
+    of_another = is_there and not again
+    if of_another and upload.received.filter(sha256=entry.sha256, shared=False).exists():
+        of_another = False
+    _note(file, part, lasting_etag(shared, entry.sha256), shared=of_another)
 
 
 def _digest(store: Store, entry: FileEntry) -> str:
@@ -212,12 +214,8 @@ def files_at(row: models.Upload, paths: Collection[str]) -> dict[str, models.Upl
     """
     if row.manifest_id is not None:
         raise TrainmasterError("request_invalid", what=f"upload {row.id}", why="it is complete already")
-    folders = {path[:end] for path in paths for end, letter in enumerate(path) if letter == "/"}
-    below = (Q(path__gt=f"{path}/", path__lt=f"{path}0") for path in paths)  # "0" comes after "/"
-    rows = row.received.filter(reduce(or_, below, Q(path__in=[*paths, *folders])))
-    files = {file.path: file for file in rows[: len(paths) + 1]}
-    if others := (files.keys() - set(paths)) | folders.intersection(paths):
-        raise _clash(paths, min(others))
+    _refuse_clashes(row, frozenset(paths))
+    files = {file.path: file for file in row.received.filter(path__in=paths)}
     for file in files.values():
         if file.writing_ms and file.writing_ms > now_ms() - ABANDONED_MS:
             sentence = (
@@ -227,12 +225,24 @@ def files_at(row: models.Upload, paths: Collection[str]) -> dict[str, models.Upl
     return files
 
 
-def _clash(paths: Iterable[str], other: str) -> TrainmasterError:
-    """`other` is a folder of one of these paths, or lies below one."""
-    pairs = ((path, *sorted((path, other), key=len)) for path in paths)
-    path, short, long = next(pair for pair in pairs if pair[2].startswith(f"{pair[1]}/"))
-    why = f"{short} is a folder, as {long} lies in it; it cannot be a file as well"
-    return TrainmasterError("request_invalid", what=f"the path {path}", why=why)
+def _refuse_clashes(row: models.Upload, paths: frozenset[str]) -> None:
+    """A path is a file or a folder, but not both."""
+    # What lies in a folder comes between its "/" and its "0". Paths that are taken in order have few others between.
+    first = min((f"{path}/" for path in paths), default="")
+    last = max((f"{path}0" for path in paths), default="")
+    above = {folder for path in paths for folder in _folders(path)}
+    near = row.received.filter(Q(path__gt=first, path__lt=last) | Q(path__in=above))
+    known = paths.union(near.values_list("path", flat=True))
+    for path in known:
+        if files := known.intersection(_folders(path)):
+            folder = min(files)
+            why = f"{folder} is a folder, as {path} lies in it; it cannot be a file as well"
+            new = path if path in paths else folder
+            raise TrainmasterError("request_invalid", what=f"the path {new}", why=why)
+
+
+def _folders(path: str) -> list[str]:
+    return [path[:end] for end, letter in enumerate(path) if letter == "/"]
 
 
 def _end_writing(file: models.UploadFile, writing_ms: int | None) -> None:

@@ -114,9 +114,8 @@ def _bring(store: Store, file: models.UploadFile, part: FilePart, incoming: str)
         store.delete(incoming)
     else:
         store.move(incoming, f"{queries.path_in_store(upload.source_url)}/{entry.sha256}")
-    of_another = is_there and not again
-    if of_another and upload.received.filter(sha256=entry.sha256, shared=False).exists():
-        of_another = False
+    own = upload.received.filter(sha256=entry.sha256, shared=False)
+    of_another = is_there and not again and not own.exists()
     _note(file, part, lasting_etag(shared, entry.sha256), shared=of_another)
 
 

@@ -179,7 +179,7 @@ class Client(Connection):
         """The same, going on with one of this name that was broken off, and without the files of an `earlier` one."""
         listed = list(files)
         begun = uploads.begin(self, kind, team, name, [path for path, _ in listed], resume)
-        return uploads.Uploading(self, sent, earlier).run(begun, listed)
+        return uploads.Uploading(self, sent, earlier or Earlier()).run(begun, listed)
 
     def add_snapshot(
         self, name: str, *, team: str, purpose: str, manifest: str = "", source_url: str = "",

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
 from trainmaster.answers import UnexpectedAnswer
-from trainmaster.connection import ApiError, ClientError, Connection, Sent, segment
+from trainmaster.connection import UPLOAD_TIMEOUT, ClientError, Connection, Sent, segment
 
 AT_ONCE = 4
+TAKEN_AT_ONCE = 1000  # files of one request; the platform refuses more
+TAKEN_BYTES = 4 << 30  # of them, as the platform may have to copy them
+
+File = tuple[str, Path]  # its path in the upload, and where it lies
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """An upload that the team completed before: its manifest, and SHA-256 to size of its files."""
+    """An upload that the team completed before: its manifest, and SHA-256 to size of its files. By default none."""
 
-    manifest: str
-    sizes: Mapping[str, int]
+    manifest: str = ""
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -38,17 +43,20 @@ class Uploading:
 
     connection: Connection
     sent: Sent
-    earlier: Earlier | None = None
+    earlier: Earlier = Earlier()
     result: Uploaded = field(default_factory=Uploaded)
     _lock: Lock = field(default_factory=Lock)
 
-    def run(self, begun: Mapping[str, Any], files: Sequence[tuple[str, Path]]) -> Uploaded:
+    def run(self, begun: Mapping[str, Any], files: Sequence[File]) -> Uploaded:
         """Send what `begun`, the answer of the platform, does not have yet; complete it. Raises ClientError."""
         upload = f"uploads/{segment(str(begun.get('id', '')))}"
         received = begun.get("files") or {}
         pool = ThreadPoolExecutor(AT_ONCE, "upload")
         try:
-            for done in [pool.submit(self._bring, upload, received, *file) for file in files]:
+            sizes = frozenset(self.earlier.sizes.values())
+            digests = pool.map(partial(_digest, received, sizes), files)
+            missing = self._missing(upload, received, zip(files, digests, strict=True))
+            for done in [pool.submit(self._send, upload, *file) for file in missing]:
                 done.result()
         finally:
             pool.shutdown(cancel_futures=True)
@@ -58,48 +66,60 @@ class Uploading:
         self.result.manifest = str(made["manifest"])
         return self.result
 
-    def _bring(self, upload: str, received: Mapping[str, Any], path: str, source: Path) -> None:
-        if self._is_there(received.get(path), source) or self._taken(upload, path, source):
-            size = source.stat().st_size
-            with self._lock:
-                self.result.kept += 1
-                self.result.kept_bytes += size
-            self._told(size)
-        else:
-            self.connection.send_file(f"{upload}/files/{quote(path)}", source, self._told)
+    def _missing(
+        self, upload: str, received: Mapping[str, Any], files: Iterable[tuple[File, str]]
+    ) -> Iterator[File]:
+        """Those that must be sent; the others the platform has, or takes from the earlier upload."""
+        known: dict[str, tuple[Path, str]] = {}
+        size = 0
+        for (path, source), sha256 in files:
+            if sha256 and sha256 == (received.get(path) or {}).get("sha256"):
+                self._keep(received[path]["size"])
+            elif sha256 in self.earlier.sizes:
+                known[path] = source, sha256
+                size += self.earlier.sizes[sha256]
+            else:
+                yield path, source
+            if len(known) == TAKEN_AT_ONCE or size >= TAKEN_BYTES:
+                yield from self._take(upload, known)
+                known, size = {}, 0
+        if known:
+            yield from self._take(upload, known)
 
-    def _is_there(self, known: Mapping[str, Any] | None, source: Path) -> bool:
-        return (
-            known is not None
-            and known["size"] == source.stat().st_size
-            and known["sha256"] == _digest(source)
-        )
+    def _take(self, upload: str, known: Mapping[str, tuple[Path, str]]) -> Iterator[File]:
+        """From the earlier upload; the files that it does not have any more."""
+        files = [{"path": path, "sha256": sha256} for path, (_, sha256) in known.items()]
+        named = {"manifest": self.earlier.manifest, "files": files}
+        answer: Any = self.connection.call("POST", f"{upload}/earlier", json=named, timeout=UPLOAD_TIMEOUT)
+        taken = set(answer["taken"])
+        for path, (source, sha256) in known.items():
+            if path in taken:
+                self._keep(self.earlier.sizes[sha256])
+            else:
+                yield path, source
 
-    def _taken(self, upload: str, path: str, source: Path) -> bool:
-        """Whether the platform took this file from the earlier upload."""
-        if self.earlier is None or source.stat().st_size not in self.earlier.sizes.values():
-            return False
-        digest = _digest(source)
-        if digest not in self.earlier.sizes:
-            return False
-        try:
-            named = {"manifest": self.earlier.manifest, "sha256": digest}
-            self.connection.call("POST", f"{upload}/earlier/{quote(path)}", json=named)
-        except ApiError as error:
-            if error.code in ("not_found", "verification_failed", "source_unavailable"):
-                return False
-            raise
-        return True
+    def _keep(self, size: int) -> None:
+        self.result.kept += 1
+        self.result.kept_bytes += size
+        self._told(size)
+
+    def _send(self, upload: str, path: str, source: Path) -> None:
+        self.connection.send_file(f"{upload}/files/{quote(path)}", source, self._told)
 
     def _told(self, count: int) -> None:
         with self._lock:
             self.sent(count)
 
 
-def _digest(source: Path) -> str:
+def _digest(received: Mapping[str, Any], sizes: Collection[int], file: File) -> str:
+    """SHA-256 of a file that the platform may have, as it was received or an earlier one has its size; "" of others."""
+    path, source = file
     try:
-        with source.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        size = source.stat().st_size
+        if size != (received.get(path) or {}).get("size") and size not in sizes:
+            return ""
+        with source.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
     except OSError as error:
         raise ClientError(f"{source} cannot be read: {error.strerror or error}.") from error
 

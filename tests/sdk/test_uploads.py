@@ -74,20 +74,37 @@ def test_a_file_of_the_version_before_is_named_instead_of_sent(
     platform: PlatformStub, files: list[tuple[str, Path]]
 ) -> None:
     platform.answer("POST uploads", {"id": "up-1", "files": {}}, 201)
-    platform.answer("POST uploads/up-1/earlier/old.bin", {}, 201)
+    platform.answer("POST uploads/up-1/earlier", {"taken": ["old.bin"], "missing": []})
     digest = hashlib.sha256(OLD).hexdigest()
     done, sent = send(platform, files, Earlier("man-1", {digest: len(OLD)}))
     assert sent == ["up-1/files/new.bin"]
     assert done.kept == 1
     named = platform.requests("POST", "uploads/up-1/earlier")[0].json
-    assert named == {"manifest": "man-1", "sha256": digest}
+    assert named == {"manifest": "man-1", "files": [{"path": "old.bin", "sha256": digest}]}
+
+
+def test_a_thousand_files_of_the_version_before_are_named_at_once(
+    platform: PlatformStub, tmp_path: Path
+) -> None:
+    names = [f"{number:04}.bin" for number in range(1_100)]
+    for name in names:
+        (tmp_path / name).write_bytes(OLD)
+    platform.answer("POST uploads", {"id": "up-1", "files": {}}, 201)
+    platform.answer("POST uploads/up-1/earlier", {"taken": names[:1_000], "missing": []})
+    platform.answer("POST uploads/up-1/earlier", {"taken": names[1_000:], "missing": []})
+    platform.answer("POST uploads/up-1/complete", {"manifest": "man-2"}, 201)
+    earlier = Earlier("man-1", {hashlib.sha256(OLD).hexdigest(): len(OLD)})
+    done, sent = send(platform, [(name, tmp_path / name) for name in names], earlier)
+    assert (done, sent) == (Uploaded("man-2", kept=1_100, kept_bytes=1_100 * len(OLD)), [])
+    asked = [request.json["files"] for request in platform.requests("POST", "uploads/up-1/earlier")]
+    assert [[file["path"] for file in files] for files in asked] == [names[:1_000], names[1_000:]]
 
 
 def test_a_file_that_the_platform_has_no_more_is_sent(
     platform: PlatformStub, files: list[tuple[str, Path]]
 ) -> None:
     platform.answer("POST uploads", {"id": "up-1", "files": {}}, 201)
-    platform.refuse("POST uploads/up-1/earlier/old.bin", 404, "not_found", "There is no such file")
+    platform.answer("POST uploads/up-1/earlier", {"taken": [], "missing": ["old.bin"]})
     done, sent = send(platform, files, Earlier("man-1", {hashlib.sha256(OLD).hexdigest(): len(OLD)}))
     assert sent == ["up-1/files/new.bin", "up-1/files/old.bin"]
     assert done.kept == 0

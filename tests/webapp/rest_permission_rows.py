@@ -251,9 +251,9 @@ def api_rows() -> Iterator[Row]:
     # An upload is nobody's but its owner's until it is complete.
     file = "uploads/{upload}/files/train.py"
     yield row("put", "uploads/<str:upload_id>/files/<path:path>", "L N N N Y N N", file)
-    earlier = "uploads/{upload}/earlier/train.py"
-    named = {"manifest": "{code_manifest}", "sha256": sha256(b"code").hexdigest()}
-    yield row("post", "uploads/<str:upload_id>/earlier/<path:path>", "L N N N Y N N", earlier, named)
+    known = [{"path": "train.py", "sha256": sha256(b"code").hexdigest()}]
+    named = {"manifest": "{code_manifest}", "files": known}
+    yield row("post", "uploads/<str:upload_id>/earlier", "L N N N Y N N", "uploads/{upload}/earlier", named)
     yield row("post", "uploads/<str:upload_id>/complete", "L N N N Y N N", "uploads/{upload}/complete")
     yield from run_file_rows()
     yield from api_model_rows()

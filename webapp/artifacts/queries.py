@@ -131,7 +131,7 @@ def file_list(manifest_id: str) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=4)
 def file_parts(manifest_id: str) -> dict[str, FilePart]:
-    """Its files by SHA-256. It never changes, and who sends a thousand files asks a thousand times."""
+    """Its files by SHA-256. It never changes, and an upload asks again for each thousand of its files."""
     return {part.entry.sha256: part for part in split(manifest(manifest_id))}
 
 

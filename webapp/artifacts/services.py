@@ -12,6 +12,7 @@ from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import models, queries
+from webapp.artifacts.earlier_files import TAKEN_AT_ONCE, take_files
 from webapp.artifacts.registering import lock, register, register_json
 from webapp.artifacts.shared_files import (
     account,
@@ -28,12 +29,12 @@ from webapp.artifacts.uploads import (
     discard_upload,
     receive_file,
     start_upload,
-    take_file,
 )
 from webapp.base.identity import now_ms
 from webapp.events import services as events
 
 __all__ = [
+    "TAKEN_AT_ONCE",
     "UPLOAD_KINDS",
     "account",
     "claim",
@@ -49,7 +50,7 @@ __all__ = [
     "register_json",
     "shared_folder",
     "start_upload",
-    "take_file",
+    "take_files",
 ]
 
 

@@ -30,21 +30,23 @@ def deletions_in(url: str) -> int:
 def claim(url: str, digests: Iterable[str], deletions: int | None = None) -> bool:
     """Inside the transaction that notes their use: whether none of these files is being deleted, nor was since there
     were so many deletions."""
-    SharedFolder.objects.get_or_create(source_url=url)
-    folder = SharedFolder.objects.select_for_update().get(source_url=url)
+    folder = _locked(url)
     return deletions in (None, folder.deletions) and not set(folder.doomed).intersection(digests)
 
 
 @transaction.atomic
 def doom(url: str, digests: Iterable[str], under_way: Iterable[Collection[str]] = ()) -> None:
     """From now on nobody begins to use those of these files that no manifest, no upload and nothing `under_way` has."""
-    SharedFolder.objects.get_or_create(source_url=url)
-    folder = SharedFolder.objects.select_for_update().get(source_url=url)
+    folder = _locked(url)
     # These first: what is complete meanwhile is found among the manifests.
     waiting = [*under_way, queries.digests_on_their_way(url)]
     gone = unreferenced(digests, queries.digests_at(url), waiting)
     folder.doomed = sorted({*folder.doomed, *gone})
     folder.save(update_fields=["doomed"])
+
+
+def _locked(url: str) -> SharedFolder:
+    return SharedFolder.objects.select_for_update().get_or_create(source_url=url)[0]
 
 
 def delete_doomed(url: str) -> int:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import IO
 
@@ -18,7 +17,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q, Sum
 
-from platform_core.distribution.content.layout import is_by_digest, stored_path
+from platform_core.distribution.content.layout import is_by_digest
 from platform_core.distribution.content.manifest import FileEntry, FilePart, join
 from platform_core.distribution.content.tiling import check_path
 from platform_core.errors import TrainmasterError
@@ -72,28 +71,10 @@ def receive_file(actor: Actor, upload_id: str, path: str, body: IO[bytes]) -> Fi
     The same path again replaces the earlier bytes until the upload is complete; then nothing is written any more.
     """
     check_path(path)
-    return _write(_own_upload(actor, upload_id), path, iter(partial(body.read, 1 << 20), b""))
+    return write(own_upload(actor, upload_id), path, iter(partial(body.read, 1 << 20), b""))
 
 
-def take_file(actor: Actor, upload_id: str, path: str, manifest_id: str, sha256: str) -> FilePart:
-    """A file that the team has sent before: shared where it lies in the same folder, else copied within the store.
-
-    Raises not_found where the team has no such file, and verification_failed where the store has lost its bytes.
-    """
-    check_path(path)
-    upload = _own_upload(actor, upload_id)
-    row = models.Manifest.objects.filter(id=manifest_id, teams=upload.team_id, kind=upload.kind).first()
-    known = queries.file_parts(manifest_id).get(sha256) if row is not None else None
-    if row is None or known is None or not row.source_url:
-        raise TrainmasterError("not_found", what=f"file {sha256} of {manifest_id}")
-    if row.source_url == upload.source_url and is_by_digest(row.source_url):
-        return _share(upload, replace(known, entry=replace(known.entry, path=path)))
-    place, size = stored_path(row.source_url, known.entry), known.entry.size
-    blocks = queries.opened(row.source_url).stream_range(place, 0, size)
-    return _write(upload, path, blocks, sha256)
-
-
-def _write(own: models.Upload, path: str, blocks: Iterable[bytes], sha256: str = "") -> FilePart:
+def write(own: models.Upload, path: str, blocks: Iterable[bytes], sha256: str = "") -> FilePart:
     """`sha256`: what they must have. Raises verification_failed."""
     with _writing(own, path) as file:
         store, incoming = open_store(settings.STORE_URL), _incoming(file.upload, path)
@@ -125,7 +106,7 @@ def _bring(store: Store, file: models.UploadFile, part: FilePart, incoming: str)
     The upload has the digest first: from then on nobody deletes the file.
     """
     upload, entry = file.upload, part.entry
-    own = upload.received.filter(sha256=entry.sha256, shared=False).exists()
+    again = file.sha256 == entry.sha256 and not file.shared
     _hold(file, part)
     shared = open_store(upload.source_url)
     is_there = shared.exists(entry.sha256) and _digest(shared, entry) == entry.sha256
@@ -133,7 +114,9 @@ def _bring(store: Store, file: models.UploadFile, part: FilePart, incoming: str)
         store.delete(incoming)
     else:
         store.move(incoming, f"{queries.path_in_store(upload.source_url)}/{entry.sha256}")
-    _note(file, part, lasting_etag(shared, entry.sha256), shared=is_there and not own)
+    own = upload.received.filter(sha256=entry.sha256, shared=False)
+    of_another = is_there and not again and not own.exists()
+    _note(file, part, lasting_etag(shared, entry.sha256), shared=of_another)
 
 
 def _digest(store: Store, entry: FileEntry) -> str:
@@ -149,18 +132,6 @@ def _digest(store: Store, entry: FileEntry) -> str:
     return digest.hexdigest()
 
 
-def _share(own: models.Upload, part: FilePart) -> FilePart:
-    """No byte moves: the file lies where the upload's own would."""
-    entry = part.entry
-    with _writing(own, entry.path) as file:
-        _hold(file, part)
-        store = open_store(own.source_url)
-        if not (store.exists(entry.sha256) and store.size(entry.sha256) == entry.size):
-            raise TrainmasterError("verification_failed", path=entry.path)
-        _note(file, part, lasting_etag(store, entry.sha256), shared=True)
-    return part
-
-
 def _hold(file: models.UploadFile, part: FilePart) -> None:
     """From now on nobody deletes the file, though its path is still being written."""
     while not _held(file, part):
@@ -169,28 +140,34 @@ def _hold(file: models.UploadFile, part: FilePart) -> None:
 
 @transaction.atomic
 def _held(file: models.UploadFile, part: FilePart) -> bool:
-    _locked(file.upload)
+    locked(file.upload)
     if not shared_files.claim(file.upload.source_url, [part.entry.sha256]):
         return False
-    _note(file, part, shared=True)
+    _replace(file, part, shared=True)
     return True
 
 
 @transaction.atomic
-def _note(file: models.UploadFile, part: FilePart, etag: str = "", shared: bool = False) -> None:
-    """In place of the file that had this path."""
-    _locked(file.upload)
+def _note(file: models.UploadFile, part: FilePart, etag: str, shared: bool = False) -> None:
+    """It is there, and no longer being written."""
+    locked(file.upload)
+    file.writing_ms = None
+    _replace(file, part, etag, shared)
+
+
+def _replace(file: models.UploadFile, part: FilePart, etag: str = "", shared: bool = False) -> None:
+    """What its path had before; the upload is locked."""
     before, counted = file.sha256, file.own_bytes
     file.part, file.sha256, file.size = part.as_document(), part.entry.sha256, part.entry.size
     file.etag, file.shared = etag, shared
-    file.save(update_fields=["part", "sha256", "size", "etag", "shared"])
-    added = file.own_bytes - counted
-    models.Upload.objects.filter(id=file.upload_id).update(bytes=F("bytes") + added)
+    file.save(update_fields=["part", "sha256", "size", "etag", "shared", "writing_ms"])
+    if added := file.own_bytes - counted:
+        models.Upload.objects.filter(id=file.upload_id).update(bytes=F("bytes") + added)
     if before not in ("", file.sha256) and is_by_digest(file.upload.source_url):
         shared_files.doom(file.upload.source_url, [before])
 
 
-def _locked(upload: models.Upload) -> models.Upload:
+def locked(upload: models.Upload) -> models.Upload:
     return models.Upload.objects.select_for_update().get(id=upload.id)
 
 
@@ -200,41 +177,71 @@ def _writing(own: models.Upload, path: str) -> Iterator[models.UploadFile]:
     is too large has changed nothing."""
     file = _begin_writing(own, path)
     try:
-        yield file
+        with asking_the_store(own):
+            yield file
     except BaseException as error:
         refused = isinstance(error, TrainmasterError) and error.code == "too_large"
         _end_writing(file, None if refused else 0)
-        if isinstance(error, TrainmasterError) and error.code == "source_unavailable":
-            log.warning("upload %s: %s", own.id, error)  # it names folders of the platform
-            raise TrainmasterError("unavailable", what="The store") from error
         raise
-    _end_writing(file, None)
+
+
+@contextmanager
+def asking_the_store(upload: models.Upload) -> Iterator[None]:
+    """Its errors name folders of the platform: they are for the log."""
+    try:
+        yield
+    except TrainmasterError as error:
+        if error.code != "source_unavailable":
+            raise
+        log.warning("upload %s: %s", upload.id, error)
+        raise TrainmasterError("unavailable", what="The store") from error
 
 
 @transaction.atomic
 def _begin_writing(upload: models.Upload, path: str) -> models.UploadFile:
-    row = _locked(upload)
-    if row.manifest_id is not None:
-        raise TrainmasterError("request_invalid", what=f"upload {row.id}", why="it is complete already")
-    if other := _clash(row, path):
-        short, long = sorted((path, other), key=len)
-        why = f"{short} is a folder, as {long} lies in it; it cannot be a file as well"
-        raise TrainmasterError("request_invalid", what=f"the path {path}", why=why)
-    file, _ = models.UploadFile.objects.get_or_create(upload=row, path=path)
-    if file.writing_ms and file.writing_ms > now_ms() - ABANDONED_MS:
-        sentence = f"{path} of upload {row.id} is being written by another request; wait for its answer"
-        raise TrainmasterError("upload_incomplete", sentence, upload=row.id)
+    row = locked(upload)
+    file = files_at(row, [path]).get(path) or models.UploadFile(upload=row, path=path)
     file.writing_ms = now_ms()
-    file.save(update_fields=["writing_ms"])
+    file.save()
     return file
 
 
-def _clash(row: models.Upload, path: str) -> str:
-    """A file that this one would lie in, or that would lie in this one; "" where there is none."""
-    parts = path.split("/")
-    above = Q(path__in=["/".join(parts[:depth]) for depth in range(1, len(parts))])
-    below = Q(path__gt=f"{path}/", path__lt=f"{path}0")  # "0" comes after "/"
-    return row.received.filter(above | below).values_list("path", flat=True).first() or ""
+def files_at(row: models.Upload, paths: Collection[str]) -> dict[str, models.UploadFile]:
+    """By path, the files of a locked upload that new ones at these paths replace.
+
+    Refuses them where the upload is complete, a path is a folder too, or is being written.
+    """
+    if row.manifest_id is not None:
+        raise TrainmasterError("request_invalid", what=f"upload {row.id}", why="it is complete already")
+    _refuse_clashes(row, frozenset(paths))
+    files = {file.path: file for file in row.received.filter(path__in=paths)}
+    for file in files.values():
+        if file.writing_ms and file.writing_ms > now_ms() - ABANDONED_MS:
+            sentence = (
+                f"{file.path} of upload {row.id} is being written by another request; wait for its answer"
+            )
+            raise TrainmasterError("upload_incomplete", sentence, upload=row.id)
+    return files
+
+
+def _refuse_clashes(row: models.Upload, paths: frozenset[str]) -> None:
+    """A path is a file or a folder, but not both."""
+    # What lies in a folder comes between its "/" and its "0". Paths that are taken in order have few others between.
+    first = min((f"{path}/" for path in paths), default="")
+    last = max((f"{path}0" for path in paths), default="")
+    above = {folder for path in paths for folder in _folders(path)}
+    near = row.received.filter(Q(path__gt=first, path__lt=last) | Q(path__in=above))
+    known = paths.union(near.values_list("path", flat=True))
+    for path in known:
+        if files := known.intersection(_folders(path)):
+            folder = min(files)
+            why = f"{folder} is a folder, as {path} lies in it; it cannot be a file as well"
+            new = path if path in paths else folder
+            raise TrainmasterError("request_invalid", what=f"the path {new}", why=why)
+
+
+def _folders(path: str) -> list[str]:
+    return [path[:end] for end, letter in enumerate(path) if letter == "/"]
 
 
 def _end_writing(file: models.UploadFile, writing_ms: int | None) -> None:
@@ -257,7 +264,7 @@ def _complete(
     actor: Actor, upload_id: str, expected_files: int | None
 ) -> tuple[models.Upload, models.Manifest]:
     with transaction.atomic():
-        upload = _locked(_own_upload(actor, upload_id))
+        upload = locked(own_upload(actor, upload_id))
         if upload.manifest is not None:
             return upload, upload.manifest
         files = list(upload.received.order_by("path"))
@@ -289,7 +296,7 @@ def _registered(upload: models.Upload, files: Iterable[models.UploadFile]) -> mo
     )
 
 
-def _own_upload(actor: Actor, upload_id: str) -> models.Upload:
+def own_upload(actor: Actor, upload_id: str) -> models.Upload:
     upload = models.Upload.objects.select_related("user", "manifest").filter(id=upload_id).first()
     if upload is None or upload.user.username != actor.username:
         raise TrainmasterError("not_found", what=f"upload {upload_id}")

@@ -33,10 +33,19 @@ class NewUpload(serializers.Serializer[Any]):
 
 
 class EarlierFile(serializers.Serializer[Any]):
+    path = serializers.CharField(trim_whitespace=False, help_text="In the new upload.")
+    sha256 = serializers.CharField(max_length=64, help_text="Of the file in the earlier one.")
+
+
+class EarlierFiles(serializers.Serializer[Any]):
     manifest = serializers.CharField(
         max_length=40, help_text="Of an earlier upload of the team, of the same kind."
     )
-    sha256 = serializers.CharField(max_length=64, help_text="Of the file in it.")
+    files = serializers.ListField(
+        child=EarlierFile(),
+        max_length=services.TAKEN_AT_ONCE,
+        error_messages={"max_length": "One request takes at most {max_length} files; send several."},
+    )
 
 
 class CompleteUpload(serializers.Serializer[Any]):
@@ -58,6 +67,13 @@ _MANIFEST: dict[str, Any] = {
 }
 
 
+_TAKEN: dict[str, Any] = {
+    "taken": serializers.ListField(child=serializers.CharField(), help_text="Paths that need not be sent."),
+    "missing": serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Paths to send: the earlier upload has no such file, or lost it.",
+    ),
+}
 _FILE: dict[str, Any] = {"sha256": serializers.CharField(), "size": serializers.IntegerField()}
 
 
@@ -86,20 +102,22 @@ class UploadFile(APIView):
         return Response({"sha256": part.entry.sha256, "size": part.entry.size}, status=201)
 
 
-class UploadEarlierFile(APIView):
-    @extend_schema(request=EarlierFile, responses={201: inline_serializer("EarlierFileTaken", _FILE)})
-    def post(self, request: Request, upload_id: str, path: str) -> Response:
-        """Take one file of an upload from an earlier one of the team, instead of sending it again."""
-        wanted = EarlierFile(data=request.data)
+class UploadEarlierFiles(APIView):
+    @extend_schema(request=EarlierFiles, responses=inline_serializer("EarlierFilesTaken", _TAKEN))
+    def post(self, request: Request, upload_id: str) -> Response:
+        """Take files of an upload from an earlier one of the team, instead of sending them again."""
+        wanted = EarlierFiles(data=request.data)
         wanted.is_valid(raise_exception=True)
-        part = services.take_file(
-            actor_of(request),
-            upload_id,
-            path,
-            wanted.validated_data["manifest"],
-            wanted.validated_data["sha256"],
+        files = [(file["path"], file["sha256"]) for file in wanted.validated_data["files"]]
+        manifest = wanted.validated_data["manifest"]
+        taken = set(services.take_files(actor_of(request), upload_id, manifest, files))
+        paths = [path for path, _ in files]
+        return Response(
+            {
+                "taken": [path for path in paths if path in taken],
+                "missing": [path for path in paths if path not in taken],
+            }
         )
-        return Response({"sha256": part.entry.sha256, "size": part.entry.size}, status=201)
 
 
 class UploadCompletion(APIView):

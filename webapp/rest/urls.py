@@ -76,9 +76,7 @@ urlpatterns = [
     path("uploads", artifacts.Uploads.as_view(), name="api-uploads"),
     path("uploads/<str:upload_id>/files/<path:path>", artifacts.UploadFile.as_view(), name="api-upload-file"),
     path(
-        "uploads/<str:upload_id>/earlier/<path:path>",
-        artifacts.UploadEarlierFile.as_view(),
-        name="api-upload-earlier",
+        "uploads/<str:upload_id>/earlier", artifacts.UploadEarlierFiles.as_view(), name="api-upload-earlier"
     ),
     path(
         "uploads/<str:upload_id>/complete", artifacts.UploadCompletion.as_view(), name="api-upload-complete"

@@ -75,7 +75,7 @@ def test_a_file_that_an_earlier_version_has_is_neither_read_nor_written(alice: A
     one = version(alice, FIRST)
     before = {path: path.stat().st_ino for path in store.rglob("*") if path.is_file()}
     upload = services.start_upload(alice, "vision", "dataset", "faces").id
-    services.take_file(alice, upload, "moved.bin", one, digest(b"first"))
+    assert services.take_files(alice, upload, one, [("moved.bin", digest(b"first"))]) == ["moved.bin"]
     assert Upload.objects.get(id=upload).bytes == 0
     made = services.complete_upload(alice, upload)
     assert {path: path.stat().st_ino for path in store.rglob("*") if path.is_file()} == before
@@ -86,7 +86,7 @@ def test_a_file_that_an_earlier_version_has_is_neither_read_nor_written(alice: A
 def test_a_file_of_another_dataset_is_copied(alice: Actor, store: Path, tmp_path: Path) -> None:
     one = version(alice, FIRST)
     upload = services.start_upload(alice, "vision", "dataset", "other").id
-    services.take_file(alice, upload, "a.bin", one, digest(b"first"))
+    assert services.take_files(alice, upload, one, [("a.bin", digest(b"first"))]) == ["a.bin"]
     made = services.complete_upload(alice, upload).id
     services.discard_files(one)
     assert read(made, tmp_path) == {"a.bin": b"first"}
@@ -107,7 +107,7 @@ def test_what_an_upload_has_taken_is_not_deleted_with_its_version(
 ) -> None:
     one = version(alice, FIRST)
     upload = services.start_upload(alice, "vision", "dataset", "faces").id
-    services.take_file(alice, upload, "kept.bin", one, digest(b"first"))
+    services.take_files(alice, upload, one, [("kept.bin", digest(b"first"))])
     services.discard_files(one)
     made = services.complete_upload(alice, upload).id
     assert read(made, tmp_path) == {"kept.bin": b"first"}
@@ -146,11 +146,10 @@ def test_a_file_that_the_store_has_lost_is_not_taken(alice: Actor, store: Path) 
     one = version(alice, FIRST)
     next(store.rglob(digest(b"first"))).unlink()
     upload = services.start_upload(alice, "vision", "dataset", "faces").id
-    with pytest.raises(TrainmasterError) as refused:
-        services.take_file(alice, upload, "a.bin", one, digest(b"first"))
-    assert refused.value.code == "verification_failed"
-    with pytest.raises(TrainmasterError, match="still waits for"):
-        services.complete_upload(alice, upload)
+    both = [(path, digest(content)) for path, content in FIRST.items()]
+    assert services.take_files(alice, upload, one, both) == ["deep/b.bin"]
+    with pytest.raises(TrainmasterError, match="1 "):
+        services.complete_upload(alice, upload, 2)
     services.receive_file(alice, upload, "a.bin", io.BytesIO(b"first"))
     services.complete_upload(alice, upload)
 
@@ -173,16 +172,23 @@ def test_whatever_happens_versions_have_their_files_and_the_store_has_no_others(
     versions: dict[str, dict[str, bytes]] = {}
     for _ in range(30):
         team, name = dice.choice([("vision", "faces"), ("vision", "words"), ("nlp", "words")])
-        match dice.choice(["new", "new", "new", "delete", "begin", "abandon", "move"]):
+        match dice.choice(["new", "new", "next", "next", "delete", "begin", "abandon", "move"]):
             case "new":
                 contents = {f"{n}.bin": bytes([n]) * n for n in dice.sample(range(1, 9), dice.randint(1, 5))}
                 versions[version(actors[team], contents, name, team)] = contents
-            case "begin":
-                upload = begun(actors[team], {"x.bin": bytes([3]) * 3}, name, team)
+            case "next" | "begin" as step:
+                sent = {f"{n}.bin": bytes([n]) * (n + 1) for n in dice.sample(range(1, 9), 2)}
+                upload = begun(actors[team], sent, name, team)
                 known = dice.choice([*versions, ""])
-                for path, content in list(versions.get(known, {}).items())[:1]:
-                    if queries.manifest_exists(known, team, "dataset"):
-                        services.take_file(actors[team], upload, path, known, digest(content))
+                old = versions.get(known, {})
+                some = {path: old[path] for path in dice.sample(list(old), dice.randint(0, len(old)))}
+                asked = [(path, digest(content)) for path, content in some.items()]
+                taken = services.take_files(actors[team], upload, known, asked)
+                is_theirs = queries.manifest_exists(known, team, "dataset")
+                assert taken == (list(some) if is_theirs else [])
+                if step == "next":
+                    contents = {**sent, **{path: some[path] for path in taken}}
+                    versions[services.complete_upload(actors[team], upload).id] = contents
             case "abandon":
                 for row in Upload.objects.filter(manifest=None)[:1]:
                     services.discard_upload(row.id, row.bytes)

@@ -19,6 +19,7 @@ from webapp.artifacts.models import Upload
 
 Api = Callable[..., APIClient]
 RIGHT = b"print('hello')"
+TAKEN = ("train.py", sha256(RIGHT).hexdigest())
 
 
 @pytest.fixture(autouse=True)
@@ -156,11 +157,13 @@ def test_a_file_is_taken_from_an_upload_that_the_team_completed(cast: Cast, api:
     alice, bob = actor_of(cast.owner), actor_of(cast.member)
     earlier = services.complete_upload(alice, begun(alice, "vision"))
     upload = services.start_upload(bob, "vision", "code", "next")
-    named = {"manifest": earlier.id, "sha256": sha256(RIGHT).hexdigest()}
-    answer = api(cast.member).post(
-        f"/api/v1/uploads/{upload.id}/earlier/moved/train.py", named, format="json"
-    )
-    assert (answer.status_code, answer.json()) == (201, {"sha256": named["sha256"], "size": len(RIGHT)})
+    files = [
+        {"path": "moved/train.py", "sha256": sha256(RIGHT).hexdigest()},
+        {"path": "new.py", "sha256": sha256(b"new").hexdigest()},
+    ]
+    named = {"manifest": earlier.id, "files": files}
+    answer = api(cast.member).post(f"/api/v1/uploads/{upload.id}/earlier", named, format="json")
+    assert answer.json() == {"taken": ["moved/train.py"], "missing": ["new.py"]}
     made = services.complete_upload(bob, upload.id)
     assert [entry.path for entry in queries.manifest(made.id).files] == ["moved/train.py"]
     assert open_store(made.source_url).read_range("moved/train.py", 0, len(RIGHT)) == RIGHT
@@ -170,9 +173,7 @@ def test_no_file_is_taken_from_what_another_team_sent(cast: Cast) -> None:
     alice, carol = actor_of(cast.owner), actor_of(cast.outsider)
     theirs = services.complete_upload(alice, begun(alice, "vision"))
     upload = services.start_upload(carol, "nlp", "code", "next")
-    with pytest.raises(TrainmasterError) as refused:
-        services.take_file(carol, upload.id, "train.py", theirs.id, sha256(RIGHT).hexdigest())
-    assert refused.value.code == "not_found"
+    assert services.take_files(carol, upload.id, theirs.id, [TAKEN]) == []
     assert queries.received(upload.id) == {}
 
 
@@ -181,9 +182,7 @@ def test_a_damaged_file_is_not_taken_and_must_be_sent(cast: Cast, store: Path) -
     earlier = services.complete_upload(alice, begun(alice, "vision"))
     next(store.rglob("train.py")).write_bytes(b"print('hellO')")
     upload = services.start_upload(alice, "vision", "code", "next")
-    with pytest.raises(TrainmasterError, match=r"train\.py") as refused:
-        services.take_file(alice, upload.id, "train.py", earlier.id, sha256(RIGHT).hexdigest())
-    assert refused.value.code == "verification_failed"
+    assert services.take_files(alice, upload.id, earlier.id, [TAKEN]) == []
     with pytest.raises(TrainmasterError, match="still waits for"):
         services.complete_upload(alice, upload.id)
     services.receive_file(alice, upload.id, "train.py", io.BytesIO(RIGHT))

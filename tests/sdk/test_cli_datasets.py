@@ -36,3 +36,13 @@ def test_what_has_changed_at_the_source_is_named(
 def test_a_source_that_was_never_verified_says_so(trainmaster: Trainmaster, platform: PlatformStub) -> None:
     platform.answer("GET dataset-snapshots/ds-1", {**CHECKED, "checked_ms": None})
     assert "not since it was registered" in trainmaster("dataset", "show", "ds-1").stdout
+
+
+def test_a_list_says_which_versions_no_job_can_use(trainmaster: Trainmaster, platform: PlatformStub) -> None:
+    platform.answer("GET datasets", {"results": [{**CHECKED, "state": "deleted"}]})
+    assert trainmaster("dataset", "list").stdout.splitlines()[1].split()[:4] == [
+        "faces",
+        "1",
+        "ds-1",
+        "deleted",
+    ]

@@ -40,11 +40,12 @@ def list_(team: str, name: str, search: str, as_json: bool) -> None:
         output.dump(found)
         return
     output.table(
-        ("DATASET", "VERSION", "ID", "TEAM", "PURPOSE", "FILES", "SIZE", "PUSHED", "BY"),
+        ("DATASET", "VERSION", "ID", "TEAM", "STATE", "PURPOSE", "FILES", "SIZE", "PUSHED", "BY"),
         [
             (
-                snapshot.name, snapshot.version, snapshot.id, snapshot.team, snapshot.purpose, snapshot.files,
-                format_bytes(snapshot.bytes), f"{output.age(snapshot.created_ms)} ago", snapshot.created_by,
+                snapshot.name, snapshot.version, snapshot.id, snapshot.team, snapshot.state, snapshot.purpose,
+                snapshot.files, format_bytes(snapshot.bytes), f"{output.age(snapshot.created_ms)} ago",
+                snapshot.created_by,
             )
             for snapshot in found
         ],

@@ -56,8 +56,7 @@ def link(
         try:
             size = source.stat().st_size
         except OSError as error:
-            why = f"{error.strerror or error}; is this folder mounted on this node?"
-            raise TrainmasterError("source_unavailable", source=str(source), why=why) from error
+            raise _missing(place, source, error) from error
         if size != file.size:
             sentence = f"{source} has {size} bytes, and {file.size} when its snapshot was made"
             raise TrainmasterError("source_changed", sentence, source=str(source))
@@ -65,3 +64,12 @@ def link(
         target.unlink(missing_ok=True)
         target.symlink_to(source)
         on_bytes(0)
+
+
+def _missing(place: Path, source: Path, error: OSError) -> TrainmasterError:
+    """A folder that has other files is mounted, and then the file is gone on every node."""
+    if isinstance(error, FileNotFoundError) and place.is_dir() and any(place.iterdir()):
+        sentence = f"{source} is gone since its snapshot was made"
+        return TrainmasterError("source_changed", sentence, source=str(source))
+    why = f"{error.strerror or error}; is this folder mounted on this node?"
+    return TrainmasterError("source_unavailable", source=str(source), why=why)

@@ -47,6 +47,7 @@ class NodeFacts:
 
 
 RESUME = "checkpoint to resume from"
+_WRONG_BYTES = ("verification_failed", "source_changed")
 _PHASES = {"code bundle": "code", "dataset": "dataset", RESUME: "checkpoint", "model": "model"}
 
 # The last argument hears of progress in bytes, and may raise to stop.
@@ -167,8 +168,8 @@ def trouble_with(kind: str, artifact: ArtifactReference, error: Exception) -> st
 
 
 def _end_of(error: Exception, damaged: bool) -> EndReason:
-    if damaged or (isinstance(error, TrainmasterError) and error.code == "verification_failed"):
-        return EndReason.DATA_REVIEW
+    if damaged or (isinstance(error, TrainmasterError) and error.code in _WRONG_BYTES):
+        return EndReason.DATA_REVIEW  # as every other node would find them
     cause = cause_of(f"{type(error).__name__}: {error}")
     return (
         cause.end if cause and cause.end in (EndReason.DISK_FULL, EndReason.NETWORK) else EndReason.LAUNCHER

@@ -97,7 +97,8 @@ ENDS: Mapping[EndReason, End] = MappingProxyType({
     EndReason.DATA_REVIEW: End(
         "Data needs review", False, "",
         "What could not be read is listed on the dataset's page: drop or release it there, or push good files, and run "
-        "the job again. Where the stored bytes are not those of the manifest, upload the data again.",
+        "the job again. Where the stored bytes are not those of the manifest, upload the data again. Where a source "
+        "was changed after it was registered, register it again and name the new version.",
     ),
     EndReason.PREEMPTED: End(
         "Preempted", True, "",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 LEAST_DAYS = 3  # fewer say nothing of a trend
+MOST_DAYS = 10 * 365  # and a trend of a month says nothing of what comes later
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,11 @@ def per_day(days: Sequence[Day]) -> float | None:
 
 
 def days_left(used: int, limit: int, growth: float | None) -> float | None:
-    """Until the limit is reached at this growth; 0 where it is, None where it never is or nothing is known."""
+    """Until the limit is reached at this growth; 0 where it is, None where it is not within MOST_DAYS or nothing is
+    known."""
     if used >= limit:
         return 0.0
     if growth is None or growth <= 0:
         return None
-    return (limit - used) / growth
+    left = (limit - used) / growth
+    return left if left <= MOST_DAYS else None

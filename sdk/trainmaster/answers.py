@@ -186,6 +186,7 @@ class Snapshot(Answer):
     source: str = ""  # where its files lie; empty: it was uploaded
     manifest: str | None = None
     files_done: int = 0
+    checked_ms: int | None = None
     check_result: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -6,7 +6,7 @@ import getpass
 import os
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 DIFF_LIMIT = 512 * 1024
@@ -26,8 +26,21 @@ def code_files(folder: Path) -> list[tuple[str, Path]]:
 
 
 def data_files(folder: Path) -> list[tuple[str, Path]]:
-    """Everything in the folder, ordered."""
+    """Everything in the folder but files of tools, special files, and links that lead out of it; ordered."""
     return sorted(_entries(folder, (path for path in folder.rglob("*") if path.is_file())))
+
+
+def left_out(folder: Path, files: Iterable[tuple[str, Path]]) -> list[str]:
+    """The links and files of the folder that are not among those to send; a folder that tools made counts once."""
+    sent, left = {path for path, _ in files}, []
+    for base, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            path = Path(base, name)
+            inner = path.relative_to(folder).as_posix()
+            if name in SKIPPED_FOLDERS or (inner not in sent and (name in names or path.is_symlink())):
+                left.append(inner)
+        folders[:] = [name for name in folders if name not in SKIPPED_FOLDERS]
+    return sorted(left)
 
 
 def lineage(folder: Path) -> dict[str, str]:

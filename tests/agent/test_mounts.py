@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
+from agent.attempts.preparation import NodeFacts, PreparationError, prepare
 from agent.manifests import Manifests
 from agent.mounts import mounting
+from agent.work_folder import WorkFolder
 from platform_core.errors import TrainmasterError
+from platform_core.jobs.ends import EndReason
 from platform_core.node.wanted import ArtifactReference, Launch
 from tests.agent.launches import LAUNCH
 from tests.agent.transfer.rig import Library, manifest_of
@@ -74,3 +78,33 @@ async def test_a_file_that_was_cut_off_since_is_refused(shared: Path, tmp_path: 
     with pytest.raises(TrainmasterError, match="has 1 bytes, and 5 when its snapshot was made") as caught:
         await fetch(wants(shared), tmp_path / "data")
     assert caught.value.code == "source_changed"
+
+
+async def test_a_file_that_is_gone_from_a_folder_that_is_mounted_was_changed(
+    shared: Path, tmp_path: Path
+) -> None:
+    (shared / "train/a.bin").unlink()
+    with pytest.raises(TrainmasterError, match="is gone since its snapshot was made") as caught:
+        await fetch(wants(shared), tmp_path / "data")
+    assert caught.value.code == "source_changed"
+
+
+async def test_an_empty_folder_may_be_a_disk_that_is_not_mounted(shared: Path, tmp_path: Path) -> None:
+    shared.rename(tmp_path / "elsewhere")
+    shared.mkdir()
+    with pytest.raises(TrainmasterError, match="is this folder mounted on this node") as caught:
+        await fetch(wants(shared), tmp_path / "data")
+    assert caught.value.code == "source_unavailable"
+
+
+def test_a_changed_source_is_a_matter_of_the_data_and_not_of_the_node(tmp_path: Path) -> None:
+    def changed(*_: object) -> None:
+        raise TrainmasterError(
+            "source_changed", "a.bin has 1 bytes, and 5 when its snapshot was made", source="a.bin"
+        )
+
+    launch = replace(LAUNCH, code=None, dataset=ArtifactReference(MANIFEST.id, "file:///data"))
+    facts = NodeFacts(python="python3", inherited={}, gpu_uuids={}, interface="")
+    with pytest.raises(PreparationError, match="has 1 bytes") as caught:
+        prepare(WorkFolder(tmp_path / "att-1"), launch, facts, changed, Event())
+    assert caught.value.end is EndReason.DATA_REVIEW

@@ -95,3 +95,15 @@ def test_a_huge_diff_is_cut_and_says_so(repository: Path) -> None:
 
 def test_without_git_the_lineage_tells_who_and_where(tmp_path: Path) -> None:
     assert set(bundle.lineage(tmp_path)) == {"submitted_from"}
+
+
+def test_what_is_not_sent_of_a_folder_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    fill(folder, "a.txt", "b/c.txt", ".git/config", "old.pyc")
+    (folder / "same.txt").symlink_to("a.txt")
+    (folder / "passwords").symlink_to("/etc/passwd")
+    (folder / "elsewhere").symlink_to(tmp_path)
+    (folder / "broken").symlink_to("/nowhere")
+    files = bundle.data_files(folder)
+    assert names(files) == ["a.txt", "b/c.txt", "same.txt"]
+    assert bundle.left_out(folder, files) == [".git", "broken", "elsewhere", "old.pyc", "passwords"]

@@ -188,13 +188,14 @@ UPLOAD_LIMIT_BYTES = integer("TRAINMASTER_UPLOAD_LIMIT_BYTES", 64 * 2**30, 2**20
 TEAM_UPLOAD_LIMIT_BYTES = integer(
     "TRAINMASTER_TEAM_UPLOAD_LIMIT_BYTES", 10 * 2**40, 2**20, 2**60
 )  # all of a team
-# Between finding bytes that nobody needs and deleting them; 0: they are never deleted.
+# Dollars that a TiB in the store costs a month; 0: nobody is told a price.
 STORAGE_PRICE = integer("TRAINMASTER_STORAGE_PRICE", 0, 0, 1_000_000)
 # Datasets and models that nobody has used for so many days move there; "": they stay. With the price of a TiB a month.
 COLD_STORE_URL = text("TRAINMASTER_COLD_STORE_URL", "")
 COLD_AFTER_DAYS = integer("TRAINMASTER_COLD_AFTER_DAYS", 90, 1, 36_500)
 COLD_STORAGE_PRICE = integer("TRAINMASTER_COLD_STORAGE_PRICE", 0, 0, 1_000_000)
 SCRUB_DAYS = integer("TRAINMASTER_SCRUB_DAYS", 30, 0, 3_650)
+# Between finding bytes that nobody needs and deleting them; 0: they are never deleted.
 LEFTOVER_GRACE_DAYS = integer("TRAINMASTER_LEFTOVER_GRACE_DAYS", 7, 0, 3_650)
 # Of one dataset version that is registered where it lies.
 DATASET_FILES_LIMIT = integer("TRAINMASTER_DATASET_FILES_LIMIT", 1_000_000, 1, 10**8)

@@ -10,7 +10,7 @@ from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.base.identity import new_id, now_ms
-from webapp.datasets import queries
+from webapp.datasets import letters, queries
 from webapp.datasets.models import APPROVED, REFUSED, REQUESTED, REVOKED, AccessRequest, Dataset
 from webapp.events import services as events
 
@@ -39,6 +39,7 @@ def request_access(
             requested_ms=now_ms(),
         )  # fmt: skip
         _record("AccessRequested", row, actor, reason)
+        letters.ask(row)
     return row
 
 
@@ -56,6 +57,7 @@ def decide(actor: Actor, request_id: str, approve: bool, days: int = 0) -> Acces
         row.save()
         until = f"for {days} days" if days else "without end"
         _record("AccessApproved" if approve else "AccessRefused", row, actor, until if approve else "")
+        letters.answer(row, days if approve else 0)
     return row
 
 
@@ -68,6 +70,7 @@ def revoke(actor: Actor, request_id: str) -> AccessRequest:
         row.decided_by_id = accounts.user_key(actor.username)
         row.save()
         _record("AccessRevoked", row, actor)
+        letters.answer(row)
     return row
 
 

@@ -70,7 +70,7 @@ def why_not(row: DatasetSnapshot, use: Use) -> str:
     if row.state == DELETED:
         return "it is deleted"
     if row.state != READY:
-        return f"its registration is {row.state}" + (f": {row.error}" if row.error else "")
+        return f"its registration is {row.state}" + (f": {row.error.rstrip('.')}" if row.error else "")
     if why := recalls.why(Kind.DATASET, row.id):
         return why
     terms = Terms(row.team_id, access.words(row.purpose), tuple(row.projects))
@@ -286,7 +286,13 @@ def matches(search: str, row: DatasetSnapshot, said: Card | None) -> bool:
 
 
 def difference(before: DatasetSnapshot, after: DatasetSnapshot) -> Changes:
-    """What differs between two versions, by content."""
+    """What differs between two versions, by content. Raises request_invalid where the files of one are not known."""
+    for row in (before, after):
+        if row.manifest_id is None:
+            what = f"{row.name} version {row.version}"
+            raise TrainmasterError(
+                "request_invalid", what=what, why=f"it is {row.state} and has no list of files"
+            )
     earlier, later = (
         {file["path"]: Mark(file["size"], file["sha256"]) for file in files(row)} for row in (before, after)
     )

@@ -125,8 +125,12 @@ def _data(pair: Pair) -> Iterator[Line]:
     named = [f"{rows[key].name} v{rows[key].version}" if key in rows else "" for key in ids]
     known = [rows.get(key) for key in ids]
     change = ""
-    if known[0] is not None and known[1] is not None:
-        change = "the same" if ids[0] == ids[1] else str(datasets.difference(known[0], known[1]))
+    if ids[0] == ids[1]:
+        change = "the same"
+    elif all(
+        row is not None and row.manifest_id for row in known
+    ):  # of a deleted one the files are not known
+        change = str(datasets.difference(*map(rows.__getitem__, ids)))
     yield Line("dataset", named[0], named[1], change)
 
 

@@ -49,7 +49,8 @@ class StorageOut(serializers.Serializer[Any]):
     uploaded = serializers.IntegerField(help_text="What counts against the limit.")
     limit = serializers.IntegerField()
     days_left = serializers.FloatField(
-        allow_null=True, help_text="Until uploads are refused, if it goes on so."
+        allow_null=True,
+        help_text="Until uploads are refused, if it goes on so; null: not within ten years, or not known.",
     )
 
     budget = serializers.IntegerField(

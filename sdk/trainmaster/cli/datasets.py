@@ -10,10 +10,13 @@ import click
 
 from platform_core.units import format_bytes
 from trainmaster import bundle, snapshots
+from trainmaster.answers import Snapshot
 from trainmaster.cli import output
 from trainmaster.cli.commands import Failure
 from trainmaster.cli.session import connect
 from trainmaster.cli.upload import upload
+
+SHOWN_PATHS = 20  # of each kind; more are counted, or stand on the page
 
 
 @click.group()
@@ -37,11 +40,12 @@ def list_(team: str, name: str, search: str, as_json: bool) -> None:
         output.dump(found)
         return
     output.table(
-        ("DATASET", "VERSION", "ID", "TEAM", "PURPOSE", "FILES", "SIZE", "PUSHED", "BY"),
+        ("DATASET", "VERSION", "ID", "TEAM", "STATE", "PURPOSE", "FILES", "SIZE", "PUSHED", "BY"),
         [
             (
-                snapshot.name, snapshot.version, snapshot.id, snapshot.team, snapshot.purpose, snapshot.files,
-                format_bytes(snapshot.bytes), f"{output.age(snapshot.created_ms)} ago", snapshot.created_by,
+                snapshot.name, snapshot.version, snapshot.id, snapshot.team, snapshot.state, snapshot.purpose,
+                snapshot.files, format_bytes(snapshot.bytes), f"{output.age(snapshot.created_ms)} ago",
+                snapshot.created_by,
             )
             for snapshot in found
         ],
@@ -61,11 +65,15 @@ def push(folder: Path, name: str, team: str, purpose: str, as_json: bool) -> Non
     """Send FOLDER as the next snapshot of a dataset, and print its id.
 
     The same content and purpose again give the same snapshot. Files of its newest snapshot are not sent again, and a
-    push that broke off goes on where it was.
+    push that broke off goes on where it was. Links to other folders are not followed, and named.
     """
     files = bundle.data_files(folder)
+    if left := bundle.left_out(folder, files):
+        more = f" and {len(left) - SHOWN_PATHS:,} more" if len(left) > SHOWN_PATHS else ""
+        why = "links that lead out of the folder or to a folder, and files of tools, are not sent"
+        click.echo(f"Left out: {', '.join(left[:SHOWN_PATHS])}{more}; {why}.", err=True)
     if not files:
-        raise Failure(f"{folder} has no files.")
+        raise Failure(f"{folder} has no files to send.")
     with connect() as client:
         team = client.only_team(team)
         earlier = snapshots.newest_upload(client, team, name)
@@ -159,9 +167,18 @@ def show(snapshot_id: str, verify: bool, resume: bool, as_json: bool) -> None:
             ("Files", f"{snapshot.files_done if snapshot.source else snapshot.files} of {snapshot.files}"),
             ("Size", format_bytes(snapshot.bytes)),
             ("Source", snapshot.source or "uploaded"),
-            ("Verified", str(snapshot.check_result.get("summary", "not since it was registered"))),
+            ("Verified", _verified(snapshot)),
         )
     )
+    for kind in ("added", "changed", "removed"):
+        for path in snapshot.check_result.get(kind, ())[:SHOWN_PATHS]:
+            click.echo(f"  {kind:<8} {path}")
+
+
+def _verified(snapshot: Snapshot) -> str:
+    if not snapshot.checked_ms:
+        return "not since it was registered"
+    return f"{output.age(snapshot.checked_ms)} ago: {snapshot.check_result.get('summary', '')}"
 
 
 @dataset.command()

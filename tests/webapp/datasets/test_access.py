@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db.models import F
 from rest_framework.test import APIClient
 
 from platform_core.node.description import Telemetry
@@ -12,11 +13,11 @@ from tests.webapp.conftest import Cast
 from tests.webapp.jobs.conftest import *  # noqa: F403  a cluster
 from tests.webapp.jobs.conftest import SPEC, tick
 from tests.webapp.world import _manifest
-from webapp.accounts.models import Membership, Role, Team
+from webapp.accounts.models import Mail, Membership, Role, Team, User
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
 from webapp.datasets import services
-from webapp.datasets.models import AccessRequest, DatasetSnapshot
+from webapp.datasets.models import AccessRequest, Dataset, DatasetSnapshot
 from webapp.events.models import Event
 from webapp.jobs import members
 from webapp.jobs.models import Job, Member
@@ -167,3 +168,32 @@ def test_a_job_is_placed_on_the_node_that_holds_its_dataset(
     assert "its dataset is there already" in " ".join(
         Event.objects.filter(subject_id=job.id).values_list("cause", flat=True)
     )
+
+
+def test_the_owner_hears_of_a_request_and_who_asked_of_the_decision(
+    cast: Cast, api: Api, snapshot: DatasetSnapshot, settings: Any
+) -> None:
+    settings.MAIL_URL = "smtp://mail.example.org:25"
+    User.objects.filter(id__in=[cast.owner.id, cast.lead.id]).update(email=F("username"))
+    request = ask(api(cast.lead), reason="to compare").json()["id"]
+    (mail,) = Mail.objects.all()
+    assert (mail.to, mail.subject) == (
+        cast.owner.username,
+        "Trainmaster: access to dataset faces is requested",
+    )
+    assert "the use of dataset vision/faces by team vision for train.\n\nto compare" in mail.text
+    body = {"decision": "approve", "days": 1}
+    assert api(cast.owner).post(f"/api/v1/dataset-access/{request}", body, format="json").status_code == 200
+    answer = Mail.objects.get(to=cast.lead.username)
+    assert answer.subject == "Trainmaster: access to dataset faces is approved"
+    assert "for train for 1 day." in answer.text
+
+
+def test_the_leads_hear_of_a_request_for_a_dataset_without_an_owner(
+    cast: Cast, api: Api, snapshot: DatasetSnapshot, settings: Any
+) -> None:
+    settings.MAIL_URL = "smtp://mail.example.org:25"
+    User.objects.update(email=F("username"))
+    Dataset.objects.update(owner=None)
+    assert ask(api(cast.admin)).status_code == 201
+    assert [mail.to for mail in Mail.objects.all()] == [cast.lead.username]

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 
 import pytest
+from django.test import Client
 from rest_framework.test import APIClient
 
 from tests.webapp.conftest import Cast
 from tests.webapp.jobs.conftest import SPEC, cluster
 from tests.webapp.world import _manifest
+from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
 from webapp.datasets import services
@@ -60,3 +62,15 @@ def test_one_that_a_job_reads_stays_until_the_job_has_ended(
     assert "faces version 1 is read by" in refused.json()["detail"]
     Job.objects.update(state="succeeded", finished_ms=1)
     assert api(cast.owner).delete(f"/api/v1/dataset-snapshots/{snapshot.id}").status_code == 204
+
+
+def test_a_version_without_files_is_not_compared_as_if_all_were_removed(
+    cast: Cast, api: Api, browser: Callable[[User], Client], snapshot: DatasetSnapshot
+) -> None:
+    alice = actor_of(cast.owner)
+    api(cast.owner).delete(f"/api/v1/dataset-snapshots/{snapshot.id}")
+    second = services.add_snapshot(alice, "vision", "faces", _manifest(alice, "dataset"), "train")
+    refused = api(cast.owner).get(f"/api/v1/dataset-snapshots/{snapshot.id}/difference/{second.id}")
+    assert (refused.status_code, refused.json()["code"]) == (400, "request_invalid")
+    assert "it is deleted and has no list of files" in refused.json()["detail"]
+    assert browser(cast.owner).get("/datasets/vision/faces/").status_code == 200

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -10,6 +11,7 @@ from django.test import Client
 from pyarrow import ipc, parquet
 
 from tests.webapp.conftest import Cast
+from tests.webapp.datasets.registering import run
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import services as artifacts
@@ -19,6 +21,7 @@ from webapp.datasets.previews import IMAGE_BYTES, Preview, preview
 Browser = Callable[[User], Client]
 Show = Callable[[str, bytes], Preview]
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
+LABELS = b"file,label\n00.bin,cat\n"
 NUMBERS = [float(number) for number in range(1, 100)]
 ROWS = pa.table({"number": [*NUMBERS, None], "label": ["cat", "dog"] * 50})
 
@@ -133,3 +136,15 @@ def test_the_page_has_histograms_in_any_language(
     page = browser(cast.member).get("/datasets/vision/files/?path=rows.csv").content.decode()
     assert 'aria-label="histogram of n in steps: 9, 0, 0, 9' in page
     assert 'height="88.9"' in page
+
+
+def test_a_source_is_read_where_it_lies_also_where_its_bytes_were_uploaded_under_another_name(
+    cast: Cast, show: Show, tmp_path: Path, settings: LazySettings
+) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "labels.csv").write_bytes(LABELS)
+    settings.SOURCE_PREFIXES = [tmp_path.as_uri()]
+    uploaded = show("labels.csv", LABELS)
+    place = (tmp_path / "shared").as_uri()
+    row = run(services.register_source(actor_of(cast.owner), "vision", "in place", place, "train"))
+    assert preview(row, "labels.csv") == uploaded

@@ -79,7 +79,7 @@ def test_growth_is_told_with_the_day_of_the_limit(cast: Cast, world: World, sett
     assert today is not None
     for ago in (1, 2, 3):
         StoredDay.objects.create(team_id="vision", kind="model", day=today.day - ago, bytes=0, items=1)
-    settings.TEAM_UPLOAD_LIMIT_BYTES = 2**20
+    settings.TEAM_UPLOAD_LIMIT_BYTES = 2**11
     (vision,) = queries.teams(["vision"])
     assert vision.growth is not None
     assert vision.growth >= 0

@@ -55,9 +55,8 @@ def preview(row: DatasetSnapshot, path: str) -> Preview:
     if not manifest.source_url:
         return Preview(path, file["size"], "none", "Its bytes were deleted.")
     entry = FileEntry(path, file["size"], file["sha256"])
-    if (
-        row.source
-    ):  # its bytes may have been uploaded under another name as well, and lie elsewhere by other names
+    if row.source:
+        # Its bytes may have been uploaded as well, and lie elsewhere by other names.
         return _preview(sources.opened(sources.check(row.source)), path, entry)
     return _preview(open_store(manifest.source_url), stored_path(manifest.source_url, entry), entry)
 

@@ -24,6 +24,7 @@ class EndReason(StrEnum):
     HANG = "hang"
     SILENT_CORRUPTION = "silent_corruption"
     DATA_REVIEW = "data_review"
+    REFUSED = "refused"
     PREEMPTED = "preempted"
     SPOT_NOTICE = "spot_notice"
     MAINTENANCE = "maintenance"
@@ -99,6 +100,11 @@ ENDS: Mapping[EndReason, End] = MappingProxyType({
         "What could not be read is listed on the dataset's page: drop or release it there, or push good files, and run "
         "the job again. Where the stored bytes are not those of the manifest, upload the data again. Where a source "
         "was changed after it was registered, register it again and name the new version.",
+    ),
+    EndReason.REFUSED: End(
+        "Refused by the platform", True, "script",
+        "Something that the job needs was taken away after it was submitted: an approval, a secret, a version. The "
+        "sentence says what; see to it and run the job again.",
     ),
     EndReason.PREEMPTED: End(
         "Preempted", True, "",

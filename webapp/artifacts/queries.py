@@ -273,7 +273,7 @@ def unused_since(before_ms: int, limit: int, besides: Iterable[str], chosen: Q) 
 
 
 def uploaded(kinds: Iterable[str]) -> Q:
-    """Which manifests of these kinds were uploaded, each version to a folder of its own."""
+    """Which manifests of these kinds were uploaded."""
     uploads = models.Upload.objects.filter(manifest=OuterRef("id"))
     return Q(Exists(uploads), kind__in=list(kinds))
 

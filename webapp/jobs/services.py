@@ -273,7 +273,7 @@ def declare_unstartable(failures: Sequence[Unstartable]) -> None:
 def _never_started(failure: Unstartable) -> ev.MemberObserved:
     return ev.MemberObserved(
         at_ms=now_ms(), actor="system", attempt=failure.attempt, node=failure.node_id,
-        phase=MemberPhase.EXITED, reason=f"it cannot be started there: {failure.why}",
+        phase=MemberPhase.EXITED, end=EndReason.REFUSED, reason=f"it was refused: {failure.why}",
     )  # fmt: skip
 
 

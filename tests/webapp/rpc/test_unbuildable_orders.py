@@ -73,7 +73,8 @@ def test_an_order_that_cannot_be_made_fails_its_attempt_and_no_other(
     assert list(orders(alone)) == [attempt_of(healthy)]
     member = Member.objects.get(attempt=attempt)
     assert (member.phase, member.drained) == ("exited", True)
-    assert "cannot be started" in Job.objects.get(id=broken.id).reason
+    failed = Job.objects.get(id=broken.id)
+    assert (failed.end, failed.reason.partition(": it was refused: ")[1] != "") == ("refused", True)
 
 
 def test_a_job_whose_orders_can_never_be_made_ends_with_the_reason_instead_of_starting_again_for_ever(

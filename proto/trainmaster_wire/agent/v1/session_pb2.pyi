@@ -346,6 +346,7 @@ class AttemptObserved(_message.Message):
         MAINTENANCE: AttemptObserved._End.ValueType  # 17
         TIME_LIMIT: AttemptObserved._End.ValueType  # 18
         CANCELLED: AttemptObserved._End.ValueType  # 19
+        REFUSED: AttemptObserved._End.ValueType  # 20
 
     class End(_End, metaclass=_EndEnumTypeWrapper): ...
     END_UNSPECIFIED: AttemptObserved.End.ValueType  # 0
@@ -368,6 +369,7 @@ class AttemptObserved(_message.Message):
     MAINTENANCE: AttemptObserved.End.ValueType  # 17
     TIME_LIMIT: AttemptObserved.End.ValueType  # 18
     CANCELLED: AttemptObserved.End.ValueType  # 19
+    REFUSED: AttemptObserved.End.ValueType  # 20
 
     ATTEMPT_ID_FIELD_NUMBER: _builtins.int
     PHASE_FIELD_NUMBER: _builtins.int

@@ -153,7 +153,9 @@ def test_datasets_are_listed_for_their_team(run_as: As, cast: Cast, tmp_path: Pa
     pushed = run_as(
         cast.owner, "dataset", "push", str(folder), "--name", "tiny", "--purpose", "train,eval"
     ).stdout.strip()
-    assert f"tiny 1 {pushed} vision ready train,eval 1 5 B" in words_of(run_as(cast.member, "dataset", "list"))
+    assert f"tiny 1 {pushed} vision ready train,eval 1 5 B" in words_of(
+        run_as(cast.member, "dataset", "list")
+    )
     assert run_as(cast.outsider, "dataset", "list").stderr.startswith("No datasets.")
 
 

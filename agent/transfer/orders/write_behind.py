@@ -11,7 +11,8 @@ from agent.transfer.disk.landing import WRITTEN_AT_ONCE, Landing
 from agent.transfer.store.sources import Source
 from platform_core.errors import TrainmasterError
 
-UNWRITTEN_PIECES, UNWRITTEN_BYTES = 4, 2 * WRITTEN_AT_ONCE  # of a lane, whichever is more
+# Of a lane, whichever is more. The pieces of small files are small: four of them would wait for each batch.
+UNWRITTEN_PIECES, UNWRITTEN_BYTES = 4, 2 * WRITTEN_AT_ONCE
 
 
 class WriteBehind:
@@ -24,9 +25,9 @@ class WriteBehind:
         self, landing: Landing, written: Callable[[int], None], failed: Callable[[TrainmasterError], None]
     ) -> None:
         self._landing, self._written, self._failed = landing, written, failed
-        self._most = max(UNWRITTEN_PIECES, UNWRITTEN_BYTES // landing.manifest.piece_size)
-        # Of each piece; those that are written together have the same.
-        self._writing: deque[asyncio.Task[None]] = deque()
+        # Of each piece with its bytes; those that are written together have the same.
+        self._writing: deque[tuple[asyncio.Task[None], int]] = deque()
+        self._unwritten = 0
 
     async def __aenter__(self) -> WriteBehind:
         return self
@@ -34,20 +35,23 @@ class WriteBehind:
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._landing.flush()
         if self._writing:
-            await asyncio.wait(set(self._writing))
+            await asyncio.wait({task for task, _ in self._writing})
         if error is None:
-            for task in self._writing:
+            for task, _ in self._writing:
                 task.result()
 
     async def write(self, number: int, parts: Sequence[memoryview]) -> None:
-        if len(self._writing) == self._most:
-            oldest = self._writing.popleft()
+        size = sum(len(part) for part in parts)
+        while len(self._writing) >= UNWRITTEN_PIECES and self._unwritten + size > UNWRITTEN_BYTES:
+            oldest, its_size = self._writing.popleft()
+            self._unwritten -= its_size
             await asyncio.wait((oldest,))
             oldest.result()
         task = self._landing.write(number, parts, self._written)
-        if not self._writing or task is not self._writing[-1]:
+        if not self._writing or task is not self._writing[-1][0]:
             task.add_done_callback(self._ended)
-        self._writing.append(task)
+        self._writing.append((task, size))
+        self._unwritten += size
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and isinstance(error := task.exception(), TrainmasterError):

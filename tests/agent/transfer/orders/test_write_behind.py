@@ -13,7 +13,7 @@ import pytest
 from agent.transfer.disk import landing as landings
 from agent.transfer.disk.landing import Landing
 from agent.transfer.orders.write_behind import WriteBehind
-from platform_core.distribution.content.manifest import Manifest
+from platform_core.distribution.content.manifest import Manifest, ManifestBuilder
 
 LONG = 60.0
 
@@ -35,6 +35,24 @@ async def test_the_last_piece_of_a_source_does_not_wait_for_others(landing: Land
             await disk.write(0, [memoryview(bytes(size))])
     assert written == [size]
     assert landing.has(0)
+
+
+async def test_small_files_do_not_wait_for_each_other_s_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(landings, "BATCH_SECONDS", LONG)
+    builder = ManifestBuilder("dataset", 8 << 20, 4 << 20)
+    for number in range(20):
+        builder.feed(f"{number}.txt", b"little")
+    landing = Landing(builder.finish(), tmp_path / "landing", tmp_path / "landing" / "files")
+    landing.open()
+    written: list[int] = []
+    async with asyncio.timeout(LONG / 2):
+        async with WriteBehind(landing, written.append, lambda error: None) as disk:
+            for number in range(20):
+                await disk.write(number, [memoryview(b"little")])
+    assert written == [6] * 20
+    landing.close()
 
 
 async def test_whoever_gives_up_waiting_takes_nothing_from_others(landing: Landing) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from django.db import transaction
@@ -35,9 +35,11 @@ def take_files(actor: Actor, upload_id: str, manifest_id: str, files: Sequence[t
         return []
     known = queries.file_parts(manifest_id)
     parts = {path: known[sha256] for path, sha256 in files if sha256 in known}
-    if url == upload.source_url and is_by_digest(url):
-        return _share(upload, parts)
-    return list(_copy(upload, url, parts))
+    is_shared = url == upload.source_url and is_by_digest(url)
+    taken = _share(upload, parts) if is_shared else list(_copy(upload, url, parts))
+    if lost := parts.keys() - set(taken):
+        _wait_for(upload, lost)
+    return taken
 
 
 def _check_paths(paths: Sequence[str]) -> None:
@@ -93,6 +95,19 @@ def _etags(upload: models.Upload, store: Store, sizes: Mapping[str, int]) -> dic
     with uploads.asking_the_store(upload), ThreadPoolExecutor(_ASKED_AT_ONCE, "etags") as pool:
         known = zip(sizes, pool.map(etag, sizes), strict=True)
         return {place: found for place, found in known if found is not None}
+
+
+@transaction.atomic
+def _wait_for(upload: models.Upload, paths: Collection[str]) -> None:
+    """The upload is not completed before these are sent."""
+    row = uploads.locked(upload)
+    uploads.files_at(row, paths)
+    models.UploadFile.objects.bulk_create(
+        [models.UploadFile(upload=row, path=path, writing_ms=0) for path in sorted(paths)],
+        update_conflicts=True,
+        unique_fields=["upload", "path"],
+        update_fields=["writing_ms"],
+    )
 
 
 @transaction.atomic

@@ -12,6 +12,7 @@ from webapp.jobs import models
 
 
 def failures(row: models.Job) -> tuple[Failure, ...]:
+    """Returns its failures as the core takes them, the oldest first."""
     return tuple(Failure(**failure | {"end": EndReason(failure["end"])}) for failure in row.failures)
 
 

@@ -65,7 +65,7 @@ def push(folder: Path, name: str, team: str, purpose: str, as_json: bool) -> Non
     """Send FOLDER as the next snapshot of a dataset, and print its id.
 
     The same content and purpose again give the same snapshot. Files of its newest snapshot are not sent again, and a
-    push that broke off goes on where it was. Links to other folders are not followed, and named.
+    push that broke off goes on where it was. Links that lead out of FOLDER are not followed; they are named.
     """
     files = bundle.data_files(folder)
     if left := bundle.left_out(folder, files):

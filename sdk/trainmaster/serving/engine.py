@@ -128,10 +128,13 @@ class Engine:
     def _entry(self, rows: Sequence[Any], priority: int, deadline_ms: int | None) -> Waiting:
         self._next += 1
         runtime = self.runtime
-        shapes = {runtime.shape_of(row) for row in rows}
+        try:
+            shapes = {runtime.shape_of(row) for row in rows}
+            tokens = max(map(runtime.tokens_of, rows)) if self.limits.max_tokens else 0
+        except Exception as error:
+            raise ModelError(f"{type(error).__name__}: {error}") from error
         if len(shapes) != 1:
             raise ValueError(f"a request has rows of one shape, not of {len(shapes)}; send them apart")
-        tokens = max(map(runtime.tokens_of, rows)) if self.limits.max_tokens else 0
         return Waiting(self._next, len(rows), tokens, shapes.pop(), priority, deadline_ms)
 
     def _go_on(self) -> None:
@@ -168,7 +171,7 @@ class Engine:
             outputs = self.runtime.predict(rows)
             if len(outputs) != len(rows):
                 raise ValueError(f"the model gave {len(outputs)} outputs for {len(rows)} rows")
-        except Exception as error:
+        except BaseException as error:  # a model that calls sys.exit() fails its request and ends no server
             if len(requests) > 1:
                 return [self._outputs([one])[0] for one in requests]
             log.warning("a request failed: %r", error)
@@ -209,8 +212,11 @@ def _next_part(stream: _Stream) -> Any:
             with contextlib.suppress(AttributeError):
                 stream.parts.close()  # type: ignore[attr-defined]
             return _END
-        return next(stream.parts, _END)
-    except Exception as error:
+        part = next(stream.parts, _END)
+        if part is not _END and not isinstance(part, str):
+            raise TypeError(f"the model streamed a {type(part).__name__}; each part must be a text")
+        return part
+    except BaseException as error:
         log.exception("a stream failed")
         return ModelError(f"{type(error).__name__}: {error}")
 

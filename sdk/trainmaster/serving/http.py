@@ -41,7 +41,9 @@ async def read_body(receive: Receive) -> bytes:
 
 def parsed(body: bytes) -> dict[str, Any]:
     try:
-        document = json.loads(body)
+        document = json.loads(body)  # NaN too, which missing features are in rows that Python wrote
+    except RecursionError as error:
+        raise HttpError(400, "the body is nested too deeply") from error
     except ValueError as error:
         raise HttpError(400, f"the body is no JSON: {error}") from error
     if not isinstance(document, dict):
@@ -76,4 +78,5 @@ async def answer_bytes(
 
 async def answer_error(send: Send, error: HttpError) -> None:
     extra = ((b"retry-after", str(error.retry_after).encode()),) if error.retry_after else ()
-    await answer(send, error.status, {"error": str(error)}, extra)
+    sentence = str(error).encode("utf-8", "replace").decode()  # it may quote any bytes of a model
+    await answer(send, error.status, {"error": sentence}, extra)

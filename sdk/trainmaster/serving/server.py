@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import json
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -11,9 +10,10 @@ from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trainmaster.serving import protocols
+from trainmaster.serving import protocols, tensors
 from trainmaster.serving.engine import DeadlinePassed, Engine, ModelError, QueueFull
 from trainmaster.serving.http import (
+    JSON_TYPE,
     TOKEN_HEADER,
     ClientLeft,
     HttpError,
@@ -26,6 +26,7 @@ from trainmaster.serving.http import (
     read_body,
     unless_left,
 )
+from trainmaster.serving.outputs import json_bytes
 
 log = logging.getLogger(__name__)
 MOST_PRIORITY = 100
@@ -81,16 +82,8 @@ class ModelServer:
             await self._route(scope["method"], scope["path"])(self._allowed(call, scope["path"]))
         except ClientLeft:
             return None
-        except HttpError as error:
-            await answer_error(send, error)
-        except QueueFull as full:
-            await answer_error(send, HttpError(429, str(full), full.retry_after))
-        except DeadlinePassed as late:
-            await answer_error(send, HttpError(504, str(late)))
-        except ModelError as error:
-            await answer_error(send, HttpError(500, f"the model failed: {error}"))
-        except ValueError as error:
-            await answer_error(send, HttpError(400, str(error)))
+        except Exception as error:
+            await answer_error(send, _refusal(error))
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -122,22 +115,30 @@ class ModelServer:
 
     async def _predict(self, call: Call) -> None:
         document = parsed(await read_body(call.receive))
-        rows = [self._engine.runtime.prepare(row) for row in protocols.plain_rows(document)]
-        outputs = await self._run(call, rows)
-        result = {"outputs": protocols.as_json(list(outputs)), "version": self._served.version}
-        await answer(call.send, 200, result)
+        outputs = await self._run(call, self._prepared(protocols.plain_rows(document)))
+        body = json_bytes({"outputs": list(outputs), "version": self._served.version})
+        await answer_bytes(call.send, 200, body, JSON_TYPE)
+
+    def _prepared(self, rows: list[Any]) -> list[Any]:
+        """Raises ValueError for a row that the model refuses, ModelError where looking at it fails."""
+        try:
+            return [self._engine.runtime.prepare(row) for row in rows]
+        except ValueError:
+            raise
+        except Exception as error:
+            raise ModelError(f"{type(error).__name__}: {error}") from error
 
     async def _infer(self, call: Call) -> None:
         length = call.headers.get(b"inference-header-content-length")
         if length is not None and not length.isdigit():
             raise HttpError(400, "Inference-Header-Content-Length must be a whole number")
         body = await read_body(call.receive)
-        document, rows = protocols.tensor_rows(body, int(length) if length is not None else None)
-        outputs = await self._run(call, [self._engine.runtime.prepare(row) for row in rows])
+        document, rows = tensors.tensor_rows(body, int(length) if length is not None else None)
+        outputs = await self._run(call, self._prepared(rows))
         name, version = self._served.name, self._served.version
-        body, json_length = protocols.tensor_answer(document, name, version, outputs, length is not None)
+        body, json_length = tensors.tensor_answer(document, name, version, outputs, length is not None)
         if length is None:
-            return await answer_bytes(call.send, 200, body, b"application/json")
+            return await answer_bytes(call.send, 200, body, JSON_TYPE)
         head = ((b"inference-header-content-length", str(json_length).encode()),)
         return await answer_bytes(call.send, 200, body, b"application/octet-stream", head)
 
@@ -174,8 +175,8 @@ class ModelServer:
             async for part in parts:
                 await _event(send, head | {"choices": [_choice(part)]})
             await _event(send, head | {"choices": [_choice("", "stop")]})
-        except ModelError as error:
-            await _event(send, {"error": f"the model failed: {error}"})
+        except Exception as error:
+            await _event(send, {"error": str(_refusal(error))})
         await send({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": False})
 
     async def _models(self, call: Call) -> None:
@@ -203,6 +204,24 @@ class ModelServer:
         await answer(call.send, 200, asdict(self._engine.statistics) | {"waiting": self._engine.waiting})
 
 
+def _refusal(error: Exception) -> HttpError:
+    """The answer for whatever was raised: every answer of this server is JSON."""
+    match error:
+        case HttpError():
+            return error
+        case QueueFull():
+            return HttpError(429, str(error), error.retry_after)
+        case DeadlinePassed():
+            return HttpError(504, str(error))
+        case ModelError():
+            return HttpError(500, f"the model failed: {error}")
+        case ValueError():
+            return HttpError(400, str(error))
+        case _:
+            log.error("a request failed", exc_info=error)
+            return HttpError(500, f"the server failed with a {type(error).__name__}; its log says where")
+
+
 def _urgency(headers: dict[bytes, bytes]) -> tuple[int, int | None]:
     """By `X-Priority`, 0 goes first, and `X-Deadline-Ms`, after which the caller no longer waits."""
     priority, deadline = headers.get(b"x-priority", b"50"), headers.get(b"x-deadline-ms", b"")
@@ -224,5 +243,5 @@ def _choice(text: str, finish: str | None = None) -> dict[str, Any]:
 
 
 async def _event(send: Send, document: dict[str, Any]) -> None:
-    body = f"data: {json.dumps(document)}\n\n".encode()
+    body = b"data: " + json_bytes(document) + b"\n\n"
     await send({"type": "http.response.body", "body": body, "more_body": True})

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from trainmaster.serving.protocols import DTYPES, tensor_answer, tensor_rows
+from trainmaster.serving.tensors import DTYPES, tensor_answer, tensor_rows
 from trainmaster_wire.inference.tensors import CONTENTS, body_of, response_of
 from trainmaster_wire.inference.v2 import open_inference_pb2 as wire
 

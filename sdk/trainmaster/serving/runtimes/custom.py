@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,12 @@ class CustomRuntime:
     def predict(self, rows: Sequence[Any]) -> Sequence[Any]:
         if self._predict is None:
             raise ValueError("this model only streams texts; call /v1/completions")
-        return list(self._predict(rows))
+        outputs = self._predict(rows)
+        if outputs is None or isinstance(outputs, str | bytes | Mapping | Set):
+            raise TypeError(
+                f"predict(rows) answered a {type(outputs).__name__}; it must give one output a row, in their order"
+            )
+        return list(outputs)
 
     def stream(self, row: dict[str, Any]) -> Iterator[str]:
         parts: Iterator[str] = self._model.stream(row)

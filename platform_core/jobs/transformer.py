@@ -102,6 +102,14 @@ class ModelNumbers:
         whole(0, 10**9), "Other parameters", "Of a layer: norms and biases that the fields above leave out.",
         Group.SHAPE, default=0,
     )  # fmt: skip
+    embedding_width: int = described(
+        whole(0, 10**6), "Embedding width", "Of a token before it is widened to the hidden size. 0: the hidden size.",
+        Group.SHAPE, default=0,
+    )  # fmt: skip
+    outer_parameters: int = described(
+        whole(0, 10**9), "Outer parameters", "Outside of the layers: what the fields above leave out.",
+        Group.SHAPE, default=0,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,5 +115,5 @@ def tied_embedding(shape: ModelShape, layout: Layout, cluster: Cluster, recipe: 
     if layout.pipeline == 1 or not shape.tied_embeddings:
         return 0.0
     stride = layout.tensor * layout.context * layout.data * (layout.pipeline - 1)
-    count = shape.vocabulary * shape.hidden // layout.tensor * recipe.reduce_bytes
+    count = shape.token_parameters // layout.tensor * recipe.reduce_bytes
     return all_reduce(cluster, Group(2, stride), count)

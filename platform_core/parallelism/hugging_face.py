@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from platform_core.parallelism.configuration_defaults import ALIASES, DEFAULTS
 from platform_core.parallelism.model_shape import ModelShape
 
 
@@ -27,15 +28,16 @@ class Family:
     window_on_demand: bool = False  # only with use_sliding_window
     sinks: bool = False  # a learnt logit for each head
     expert_biases: bool = False
+    outer_vectors: int = 0  # as wide as a token, outside of the layers
 
 
-_GPT = Family(gated=False, biases=True, tied_embeddings=True)
 _LLAMA = Family()
-# bloom has a norm behind its embedding and opt two positions more: two vectors that are not counted
 FAMILIES: Mapping[str, Family] = {
     "gpt2": Family(gated=False, biases=True, tied_embeddings=True, learned_positions=True),
-    "opt": Family(gated=False, biases=True, tied_embeddings=True, learned_positions=True),
-    "bloom": _GPT,
+    "opt": Family(
+        gated=False, biases=True, tied_embeddings=True, learned_positions=True, outer_vectors=2
+    ),  # positions
+    "bloom": Family(gated=False, biases=True, tied_embeddings=True, outer_vectors=2),  # a norm
     "gpt_neox": Family(gated=False, biases=True),
     "llama": _LLAMA,
     "mistral": Family(window=4_096),
@@ -59,28 +61,33 @@ _ALIKE: Mapping[str, tuple[object, ...]] = {
     "decoder_sparse_step": (None, 1),
     "mlp_only_layers": (None, []),
     "mlp_bias": (None, False),
+    "add_cross_attention": (None, False),
+    "enable_bias": (None, True),
+    "layer_norm_elementwise_affine": (None, True),
 }
 
 
 def from_config(config: Mapping[str, object], sequence: int = 0) -> ModelShape:
     """Reads the mapping of a config.json; `sequence` replaces the longest that the model knows. Raises ValueError."""
     family = _family(config)
-    experts = _number(config, "num_local_experts", "num_experts", "n_routed_experts", default=0)
-    ffn = _number(config, "intermediate_size", "n_inner", "ffn_dim", default=0)
+    config = _with_defaults(config)
+    experts = _number(config, "num_local_experts", default=0)
+    ffn = _number(config, "intermediate_size", default=0)
     dense = _number(config, "first_k_dense_replace", default=0) if experts else 0
-    heads = _number(config, "num_attention_heads", "n_head")
-    hidden = _number(config, "hidden_size", "n_embd")
+    heads = _number(config, "num_attention_heads")
+    hidden = _number(config, "hidden_size")
     kv_heads = _number(config, "num_key_value_heads", default=0)
     kv_rank = _number(config, "kv_lora_rank", default=0)
     rope_width = _number(config, "qk_rope_head_dim") if kv_rank else 0
-    layers = _number(config, "num_hidden_layers", "n_layer")
+    layers = _number(config, "num_hidden_layers")
     window, full_layers = _windows(config, family, layers)
+    embedding = _number(config, "word_embed_proj_dim", default=hidden)
     latent_head = rope_width + _number(config, "qk_nope_head_dim") if kv_rank else 0
     return ModelShape(
         layers=layers,
         hidden=hidden,
         heads=heads,
-        sequence=sequence or _number(config, "max_position_embeddings", "n_positions", "n_ctx", "seq_length"),
+        sequence=sequence or _number(config, "max_position_embeddings"),
         vocabulary=_number(config, "vocab_size"),
         kv_heads=kv_heads,
         head_width=latent_head or _number(config, "head_dim", default=0),
@@ -101,6 +108,15 @@ def from_config(config: Mapping[str, object], sequence: int = 0) -> ModelShape:
         window=window,
         full_layers=full_layers,
         other_parameters=_other_parameters(config, family, hidden, heads, kv_heads or heads, experts, ffn),
+        embedding_width=embedding if embedding != hidden else 0,
+        outer_parameters=hidden * (family.outer_vectors - (0 if _has_final_norm(config) else 2)),
+    )
+
+
+def _has_final_norm(config: Mapping[str, object]) -> bool:
+    """Only opt may have none: where the norms of its layers come behind them, or where it was taken out."""
+    return bool(config.get("do_layer_norm_before", True)) and not config.get(
+        "_remove_final_layer_norm", False
     )
 
 
@@ -136,6 +152,10 @@ def _family(config: Mapping[str, object]) -> Family:
             f"its model_type is {name or 'missing'}; known are {', '.join(sorted(FAMILIES))}. "
             "State the model_type of a relative with equal layers, or the shape in numbers"
         )
+    if FAMILIES[name].biases and config.get("attention_bias") is False:
+        raise ValueError(
+            "attention_bias is False; only all biases or none are modelled, state the shape in numbers"
+        )
     for field, usual in _ALIKE.items():
         if config.get(field) not in usual:
             raise ValueError(
@@ -153,7 +173,13 @@ def _other_parameters(
     if family.head_norms:
         other += 2 * width
     attention_biases = config.get("attention_bias") and not family.biases
-    if family.query_biases or attention_biases:
+    if (
+        config.get("kv_lora_rank") and attention_biases
+    ):  # of both latent vectors, the rotary part of the keys among them
+        other += sum(
+            _number(config, name, default=0) for name in ("q_lora_rank", "kv_lora_rank", "qk_rope_head_dim")
+        )
+    elif (family.query_biases and config.get("qkv_bias", True)) or attention_biases:
         other += (heads + 2 * groups) * width
     if attention_biases:
         other += hidden
@@ -174,13 +200,21 @@ def _shared_ffn(config: Mapping[str, object]) -> int:
     return width or shared * _number(config, "moe_intermediate_size", default=0)
 
 
-def _number(config: Mapping[str, object], *names: str, default: int | None = None) -> int:
-    for name in names:
-        value = config.get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        if value is not None:
-            raise ValueError(f"{name} is {value!r}; it must be a whole number")
+def _with_defaults(config: Mapping[str, object]) -> Mapping[str, object]:
+    """The configuration under one name a field, with what its class has where it leaves a field out."""
+    named = dict(config)
+    for alias, name in ALIASES.items():
+        if config.get(alias) is not None and named.get(name) is None:
+            named[name] = config[alias]
+    return {**DEFAULTS[str(config["model_type"])], **named}
+
+
+def _number(config: Mapping[str, object], name: str, default: int | None = None) -> int:
+    value = config.get(name)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if value is not None:
+        raise ValueError(f"{name} is {value!r}; it must be a whole number")
     if default is None:
-        raise ValueError(f"the model configuration has no {' or '.join(names)}")
+        raise ValueError(f"the model configuration has no {name}")
     return default

@@ -193,10 +193,13 @@ def head(part: Slice) -> Work:
     """Final norm, logits and cross entropy, forward and backward; nobody computes the logits again."""
     shape, gpu = part.shape, part.gpu
     columns = -(-shape.vocabulary // part.layout.tensor)
-    products = matmul(gpu, part.tokens, columns, shape.hidden) + matmul(
-        gpu, part.tokens, shape.hidden, columns
-    )
-    products += matmul(gpu, shape.hidden, columns, part.tokens)
+    width = shape.token_width
+    products = matmul(gpu, part.tokens, columns, width) + matmul(gpu, part.tokens, width, columns)
+    products += matmul(gpu, width, columns, part.tokens)
+    if (
+        shape.embedding_width
+    ):  # to the hidden state behind the embedding and back, each forward and twice backward
+        products += 6 * matmul(gpu, part.tokens, width, shape.hidden)
     loss = stream(gpu, part.tokens * columns * part.recipe.head_traffic, 15)
     return Work(products + loss, 40)
 

@@ -51,7 +51,7 @@ def stage_parameters(shape: ModelShape, layout: Layout, stage: int) -> int:
     if stage == layout.pipeline - 1:
         dense += shape.head_parameters
         if layout.pipeline > 1 and shape.tied_embeddings:
-            dense += shape.vocabulary * shape.hidden  # a copy of the first stage's
+            dense += shape.token_parameters  # a copy of the first stage's
     return whole - (-dense // layout.tensor) + expert_parameters(shape, layout, stage)
 
 

@@ -44,6 +44,10 @@ class ModelShape:
     window: int = 0
     full_layers: int = 0
     other_parameters: int = 0  # of a layer: norms and biases beside those counted
+    embedding_width: int = (
+        0  # of a token's embedding; 0: hidden. Otherwise two matrices lead to hidden and back
+    )
+    outer_parameters: int = 0  # outside of the layers, beside those counted
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden", "heads", "sequence", "vocabulary"):
@@ -165,14 +169,27 @@ class ModelShape:
         return self.dense_layers * first_layers(self).dense_layer_parameters if self.dense_layers else 0
 
     @property
+    def token_width(self) -> int:
+        """Of the embedding of a token, and of what the logits are computed from."""
+        return self.embedding_width or self.hidden
+
+    @property
+    def token_parameters(self) -> int:
+        """Of the embedding of tokens, and of the product that gives logits."""
+        return self.vocabulary * self.token_width
+
+    @property
     def embedding_parameters(self) -> int:
         """Before the first layer: tokens, and learned positions."""
-        return self.hidden * (self.vocabulary + (self.sequence if self.learned_positions else 0))
+        positions = self.sequence * self.hidden if self.learned_positions else 0
+        widening = self.embedding_width * self.hidden
+        return self.token_parameters + widening + positions + self.outer_parameters
 
     @property
     def head_parameters(self) -> int:
         """Behind the last layer, what is not shared with the embedding."""
-        return self.norm_parameters + (0 if self.tied_embeddings else self.vocabulary * self.hidden)
+        narrowing = self.embedding_width * self.hidden
+        return self.norm_parameters + narrowing + (0 if self.tied_embeddings else self.token_parameters)
 
     @property
     def parameters(self) -> int:
@@ -199,7 +216,8 @@ class ModelShape:
         if self.dense_layers:
             layers += self.dense_layers * first_layers(self).layer_flops
         layers += 2 * self.attended * (self.query_width + self.output_width)
-        return passes * layers + 6 * self.sequence * self.hidden * self.vocabulary
+        projections = 2 * self.embedding_width * self.hidden
+        return passes * layers + 6 * self.sequence * (self.token_parameters + projections)
 
     @property
     def layer_flops(self) -> int:
@@ -220,7 +238,7 @@ class ModelShape:
 NATURAL = (
     "kv_heads", "head_width", "ffn", "experts", "experts_per_token", "shared_ffn", "dense_layers", "dense_ffn",
     "kv_rank", "query_rank", "rope_width", "value_width", "window", "full_layers",
-    "other_parameters",
+    "other_parameters", "embedding_width", "outer_parameters",
 )  # fmt: skip
 
 

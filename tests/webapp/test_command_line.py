@@ -106,6 +106,25 @@ def test_a_plan_says_that_its_gpus_have_no_price(trainmaster: Trainmaster, tmp_p
     assert "no price" in trainmaster("plan", str(question), "--tokens", "1").stdout
 
 
+def test_a_configuration_of_a_kind_that_is_not_known_is_refused_in_one_sentence(
+    trainmaster: Trainmaster, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.json"
+    for config in (
+        {"model_type": "t5", "d_model": 512, "num_heads": 8, "num_layers": 6, "vocab_size": 32_128},
+        {
+            "model_type": "llava",
+            "text_config": {"model_type": "llama"},
+            "vision_config": {"hidden_size": 1_024},
+        },
+        {"architectures": ["Unknown"], "d_model": 512},
+    ):
+        file.write_text(json.dumps(config))
+        refused = trainmaster("plan", str(file), code=1).stderr
+        assert "config describes no model that can be planned" in refused
+        assert "is not a field" not in refused
+
+
 def test_the_list_of_alerts_says_who_looks_after_one(trainmaster: Trainmaster) -> None:
     numbers = dict.fromkeys(("since_ms", "began_ms", "seen_ms", "fired_ms", "value", "worst"), 1)
     Alert.objects.create(

@@ -84,8 +84,9 @@ def _read(file: Path) -> dict[str, Any]:
         raise Failure(f"{file} cannot be read: {error}") from error
     if not isinstance(content, dict):
         raise Failure(f"{file} holds no mapping of fields; docs/how-to/plan-parallelism.md shows one.")
-    # A Hugging Face configuration has its fields at the top, unlike a question to the planner.
-    return {"config": content} if {"hidden_size", "n_embd"} & content.keys() else content
+    # Every Hugging Face configuration names its kind at the top, which a question to the planner has not.
+    marks = {"model_type", "architectures", "hidden_size", "n_embd"}
+    return {"config": content} if marks & content.keys() else content
 
 
 def _row(one: Mapping[str, Any]) -> tuple[Any, ...]:

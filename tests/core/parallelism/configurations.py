@@ -50,6 +50,21 @@ GPT_2_XL = {
     "vocab_size": 50_257,
 }
 
+# As published: no length for BLOOM's positions, which it does not learn, and a narrower embedding for OPT 350M
+BLOOM_560M = {
+    "model_type": "bloom", "n_embed": 1_024, "n_layer": 24, "num_attention_heads": 16, "n_inner": None,
+    "vocab_size": 250_880, "seq_length": 2_048, "offset_alibi": 100,
+}  # fmt: skip
+OPT_350M = {
+    "model_type": "opt", "hidden_size": 1_024, "ffn_dim": 4_096, "num_hidden_layers": 24, "num_attention_heads": 16,
+    "vocab_size": 50_272, "max_position_embeddings": 2_048, "word_embed_proj_dim": 512, "do_layer_norm_before": False,
+    "_remove_final_layer_norm": False,
+}  # fmt: skip
+OPT_125M = {
+    **OPT_350M, "hidden_size": 768, "ffn_dim": 3_072, "num_hidden_layers": 12, "num_attention_heads": 12,
+    "word_embed_proj_dim": 768, "do_layer_norm_before": True,
+}  # fmt: skip
+
 GPT_OSS_20B = config(
     "gpt_oss", 2_880, 2_880, 24, 64, 201_088, num_key_value_heads=8, head_dim=64, attention_bias=True,
     num_local_experts=32, num_experts_per_tok=4, sliding_window=128,
@@ -103,6 +118,17 @@ PUBLISHED: dict[str, tuple[Config, int]] = {
     "gpt-oss 20B": (GPT_OSS_20B, 20_914_757_184),
     "gpt-oss 120B": ({**GPT_OSS_20B, "num_hidden_layers": 36, "num_local_experts": 128}, 116_829_156_672),
     "GPT-2 XL": (GPT_2_XL, 1_557_611_200),
+    "OPT 125M": (OPT_125M, 125_239_296),
+    "OPT 350M": (OPT_350M, 331_196_416),
+    "BLOOM 560M": (BLOOM_560M, 559_214_592),
+    "BLOOM 176B": (
+        {**BLOOM_560M, "n_embed": 14_336, "n_layer": 70, "num_attention_heads": 112}, 176_247_271_424,
+    ),
+    # All that its file states of the text beside rope and window
+    "Gemma 3 4B, text": (
+        {"model_type": "gemma3_text", "hidden_size": 2_560, "intermediate_size": 10_240, "num_hidden_layers": 34},
+        3_880_263_168,
+    ),
     "Pythia 6.9B": (config("gpt_neox", 4_096, 16_384, 32, 32, 50_432, attention_bias=True), 6_857_302_016),
     "GPT-NeoX 20B": (config("gpt_neox", 6_144, 24_576, 44, 64, 50_432), 20_554_567_680),
     "DeepSeek-V2": (DEEPSEEK_V2, 235_741_434_880),

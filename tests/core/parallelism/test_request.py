@@ -49,7 +49,7 @@ def test_the_configuration_and_its_numbers_are_the_same_question() -> None:
         ({"model": SMALL, "gpu_type": "tpu-v5"}, "gpu_type", "not a known GPU; known are"),
         ({"model": {**SMALL, "heads": 7}}, "model", "not a multiple of 7 heads"),
         ({"model": SMALL, "config": LLAMA_8B}, "config", "keep one of the two"),
-        ({"config": {"model_type": "llama"}}, "config", "has no num_attention_heads or n_head"),
+        ({"config": {"model_type": "llama"}}, "config", "has no hidden_size"),
         ({"config": "llama"}, "config", "the content of a config.json"),
         ({"model": SMALL, "gpuz": 8}, "gpuz", "did you mean gpus?"),
         ({"model": {**SMALL, "layers": 1e99}}, "model.layers", "layers"),

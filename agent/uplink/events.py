@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
 from platform_core.distribution.content.tiling import check_path
 from platform_core.errors import TrainmasterError
+from platform_core.experiments.fields import MAX_KEY, sorted_out
 
 LONGEST_LINE = 256 * 1024 - 1
-LONGEST_NAME = 200
+LONGEST_NAME = MAX_KEY
 MOST_VALUES = 1000  # in one line
 DEEPEST = 32
 _BEYOND = 2**63  # the first whole number that no column and no message takes
@@ -32,6 +34,7 @@ class CheckpointSaved:
     path: str
     metrics: tuple[tuple[str, float], ...]
     at_ms: int
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +58,11 @@ class ValueKept:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Goes up to the server: the fields that it reads, and no others."""
+    """Goes up to the server: the fields that it reads, and no others. `left_out` says, without quoting
+    them, that entries of the line are none that a server keeps."""
 
     fields: Mapping[str, Any]
+    left_out: tuple[str, ...] = ()
 
 
 Event = CheckpointSaved | ArtifactKept | ValueKept | Report
@@ -77,7 +82,11 @@ def parse(line: bytes) -> Event | None:
         raise Misfit("it is not a JSON object")
     match event.get("kind"):
         case "metrics" | "system":
-            return _report(event, at_ms=_time(event), step=_step(event), values=_numbers(event, "values"))
+            values, left_out = _numbers(event, "values")
+            return Report(
+                {"kind": event["kind"], "at_ms": _time(event), "step": _step(event), "values": values},
+                tuple(left_out),
+            )
         case "checkpoint_started":
             return _report(event, at_ms=_time(event), step=_step(event))
         case "checkpoint_failed":
@@ -100,15 +109,21 @@ def parse(line: bytes) -> Event | None:
         case "init":
             return _init(event)
         case "checkpoint":
-            metrics = _numbers(event, "metrics") if event.get("metrics") is not None else {}
-            return CheckpointSaved(_step(event), _path(event), tuple(metrics.items()), _time(event))
+            metrics, left_out = _numbers(event, "metrics") if event.get("metrics") is not None else ({}, [])
+            return CheckpointSaved(
+                _step(event), _path(event), tuple(metrics.items()), _time(event), tuple(left_out)
+            )
         case "artifact":
             return ArtifactKept(_text(event, "name", LONGEST_NAME), _path(event))
         case "value":
             return _value(event)
         case "tags":
-            tags = {_name(name): str(value) for name, value in _object(event, "tags").items()}
-            return _report(event, tags=tags)
+            given = {name: str(value) for name, value in _object(event, "tags").items()}
+            tags, _ = sorted_out("tag", given)
+            return Report(
+                {"kind": event["kind"], "tags": tags},
+                tuple(_counted(len(given) - len(tags), len(given), "tags")),
+            )
     return None
 
 
@@ -135,21 +150,31 @@ def _value(event: Mapping[str, Any]) -> ValueKept | Report:
 def _init(event: Mapping[str, Any]) -> Report:
     """Texts in parameters may be anything; what the page shows by itself has its type."""
     fields: dict[str, Any] = {"at_ms": _time(event)}
+    left_out: list[str] = []
     for name in ("step_total", "seed"):
         if event.get(name) is not None:
-            fields[name] = _whole(event, name)
+            with _leaving_out(left_out):
+                fields[name] = _whole(event, name)
     if event.get("params") is not None:
         fields["params"] = _object(event, "params")
     if event.get("hardware") is not None:
-        fields["hardware"] = _text(event, "hardware", 10 * LONGEST_NAME)
+        with _leaving_out(left_out):
+            fields["hardware"] = _text(event, "hardware", 10 * LONGEST_NAME)
     if event.get("packages") is not None:
-        packages = _object(event, "packages")
-        fields["packages"] = {
-            _name(name): _text(packages, name, LONGEST_NAME)
-            for name in packages
-            if packages[name] is not None
-        }
-    return _report(event, **fields)
+        packages, fields["packages"] = _object(event, "packages"), {}
+        for name in packages:
+            with _leaving_out(left_out):
+                fields["packages"][_name(name)] = _text(packages, name, LONGEST_NAME)
+    return Report({"kind": event["kind"], **fields}, tuple(left_out))
+
+
+@contextmanager
+def _leaving_out(left_out: list[str]) -> Iterator[None]:
+    """One entry that does not fit costs no other."""
+    try:
+        yield
+    except Misfit as misfit:
+        left_out.append(str(misfit))
 
 
 def _ranks(event: Mapping[str, Any], name: str) -> list[int]:
@@ -212,11 +237,19 @@ def _time(event: Mapping[str, Any]) -> int:
     return at_ms
 
 
-def _numbers(event: Mapping[str, Any], name: str) -> dict[str, float]:
-    values = _object(event, name)
-    if len(values) > MOST_VALUES:
-        raise Misfit(f"it has {len(values):,} {name}; {MOST_VALUES:,} fit into one line")
-    return {_name(key): _number(value, name) for key, value in values.items()}
+def _numbers(event: Mapping[str, Any], name: str) -> tuple[dict[str, float], list[str]]:
+    """The metrics that can be kept. Raises Misfit where there are some, and none can."""
+    given = _object(event, name)
+    kept, _ = sorted_out("metric", given, MOST_VALUES)
+    left_out = _counted(len(given) - len(kept), len(given), name)
+    if left_out and not kept:
+        raise Misfit(left_out[0])
+    return kept, left_out
+
+
+def _counted(count: int, of: int, name: str) -> list[str]:
+    why = f"names have 1 to {LONGEST_NAME} characters, values fit, and a line has {MOST_VALUES:,} of them at most"
+    return [f"{count:,} of its {of:,} {name} cannot be kept: {why}"] if count else []
 
 
 def _number(value: object, name: str) -> float:

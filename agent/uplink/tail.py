@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agent.job_files import JobPath
 from agent.uplink.cursors import Gap
-from agent.uplink.events import LONGEST_LINE, Misfit, Report, parse
+from agent.uplink.events import LONGEST_LINE, CheckpointSaved, Misfit, Report, parse
 from agent.uplink.mask import Mask
 
 PIECE_BYTES = 256 * 1024
@@ -88,7 +88,8 @@ def spool_lines(file: JobPath, offset: int, end: int | None = None) -> tuple[lis
 def spool_piece(
     file: JobPath, offset: int, end: int | None, mask: Mask, refuse: Callable[[int, str], None]
 ) -> Piece | None:
-    """The reports among the lines. `refuse` hears of a line that is none of the SDK's: its offset, and why."""
+    """The reports among the lines. `refuse` hears of a line that is none of the SDK's, and of each entry of a
+    line that is left out: its offset, and why."""
     lines, end = spool_lines(file, offset, end)
     reports = []
     for position, line in lines:
@@ -97,6 +98,8 @@ def spool_piece(
         except Misfit as misfit:
             refuse(position, str(misfit))
             continue
+        for problem in event.left_out if isinstance(event, Report | CheckpointSaved) else ():
+            refuse(position, problem)
         if isinstance(event, Report):  # checkpoints and artifacts go up once their bytes are in the store
             reports.append(json.dumps(mask.value(event.fields), ensure_ascii=False).encode() + b"\n")
     return Piece(offset, b"".join(reports), end) if end > offset else None

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from platform_core.errors import TrainmasterError
+from platform_core.experiments.fields import MAX_PARAMETERS, sorted_out
 from platform_core.json_values import storable
 from platform_core.units import format_bytes
 
 MAX_FIELDS = 50
 MAX_BYTES = 1 << 20  # of all that a client submits: a diff, mostly
-MAX_PARAMETERS = 500
 MAX_PACKAGES = 2_000
 MAX_TEXT = 2_000
 SILENT_SINCE = "silent_since_ms"  # in the lineage of a run that was ended because it reported nothing
@@ -41,10 +41,10 @@ def _invalid(why: str) -> TrainmasterError:
 def reported(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
     """Of what a script says at its start: parameters, lineage, and a sentence for each field that is left out."""
     problems: list[str] = []
-    parameters = _scalars(fields.get("params"), "params", MAX_PARAMETERS, problems)
+    parameters = _parameters(fields.get("params"), problems)
     lineage: dict[str, Any] = {}
-    if packages := _scalars(fields.get("packages"), "packages", MAX_PACKAGES, problems):
-        lineage["reported_packages"] = {name: str(version) for name, version in packages.items()}
+    if packages := _packages(fields.get("packages"), problems):
+        lineage["reported_packages"] = packages
     for name in ("seed", "hardware", "python"):
         value = fields.get(name)
         if value is not None and _is_scalar(value):
@@ -72,28 +72,29 @@ def logged(fields: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     return lineage, problems
 
 
-def _scalars(value: Any, what: str, limit: int, problems: list[str]) -> dict[str, Any]:
-    if value is None:
+def _parameters(given: Any, problems: list[str]) -> dict[str, Any]:
+    if given is None:
         return {}
-    if not isinstance(value, Mapping):
-        problems.append(f"{what} must be values by name, not {type(value).__name__}")
+    if not isinstance(given, Mapping):
+        problems.append(f"params must be values by name, not {type(given).__name__}")
+        return {}
+    kept, left_out = sorted_out("parameter", given, MAX_PARAMETERS)
+    problems += left_out
+    return kept
+
+
+def _packages(given: Any, problems: list[str]) -> dict[str, str]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        problems.append(f"packages must be versions by name, not {type(given).__name__}")
         return {}
     good = {
-        name: inner for name, inner in value.items() if len(str(name)) <= MAX_TEXT and _is_parameter(inner)
+        name: version for name, version in given.items() if len(str(name)) <= MAX_TEXT and _is_scalar(version)
     }
-    if len(good) < len(value) or len(good) > limit:
-        problems.append(
-            f"{what} may have {limit} texts, numbers and lists of these, each up to {MAX_TEXT} characters"
-        )
-    return dict(list(storable(good).items())[:limit])
-
-
-def _is_parameter(value: Any) -> bool:
-    if isinstance(value, list | tuple):
-        return len(value) <= MAX_FIELDS and all(map(_is_scalar, value))
-    if isinstance(value, Mapping):
-        return len(value) <= MAX_FIELDS and all(map(_is_scalar, value.values()))
-    return _is_scalar(value)
+    if len(good) < len(given) or len(good) > MAX_PACKAGES:
+        problems.append(f"packages may have {MAX_PACKAGES:,} versions, each up to {MAX_TEXT:,} characters")
+    return {name: str(version) for name, version in list(storable(good).items())[:MAX_PACKAGES]}
 
 
 def _is_scalar(value: Any) -> bool:

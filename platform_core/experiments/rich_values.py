@@ -86,7 +86,7 @@ def checked(
         raise _invalid("step or at_ms", f"step {step} or time {at_ms} is beyond what can be kept")
     kind = Kind(kind)
     shared = {
-        "key": fields.name(key, "value", fields.MAX_KEY), "step": step, "index": index, "kind": kind, "at_ms": at_ms,
+        "key": fields.key(key, "value"), "step": step, "index": index, "kind": kind, "at_ms": at_ms,
         "caption": fields.text(caption, "caption", MAX_CAPTION),
     }  # fmt: skip
     if kind in FILES:

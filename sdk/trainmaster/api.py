@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from platform_core.experiments.fields import MAX_RUN_NAME
 from trainmaster import training_reference
 from trainmaster.checkpoints import collective, loading
 from trainmaster.checkpoints.saving import WhenBusy
@@ -24,6 +25,7 @@ from trainmaster.environment import (
     job_environment,
     serving_environment,
 )
+from trainmaster.plain_values import short
 from trainmaster.run import Run
 from trainmaster.setting import setting_of
 from trainmaster.tracking.live import ExitWatch, Tracking
@@ -71,6 +73,7 @@ def init(
     """
     if _in_notebook() and _current is not None and _current.begun:
         _current.finish()
+    name = short(name, MAX_RUN_NAME)
     run = _run("auto" if resume is True else resume or "", name, begin=True)
     run.begin(
         total_steps, params, seed, tags,

@@ -23,7 +23,7 @@ def metrics_line(step: int, total: int | None, values: Mapping[str, float], left
 
 
 def number(value: float) -> str:
-    if isinstance(value, int) or abs(value) >= 100_000:
+    if isinstance(value, int) or 100_000 <= abs(value) < 1e15:
         return f"{value:,.0f}"
     return f"{value:.5g}"
 
@@ -34,7 +34,8 @@ def warn(sentence: str) -> None:
 
 def _write(stream: TextIO, line: str) -> None:
     try:
-        stream.write(line + "\n")
+        encoding = getattr(stream, "encoding", None) or "utf-8"
+        stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
         stream.flush()
     except (OSError, ValueError):  # nothing reads the output any more; training continues
         return

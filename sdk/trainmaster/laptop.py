@@ -11,6 +11,7 @@ from trainmaster.checkpoints.folder import DESCRIPTION, newest_first
 
 RUNS = "trainmaster-runs"
 AUTO = "auto"
+LONGEST_NAME = 100  # of a folder, before its number
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Place:
 def choose(runs: Path, script: str, resume: str) -> Place:
     """`resume`: "" starts a new run, "auto" continues the newest run that has a checkpoint, else a path."""
     # "-" is Python reading its program from standard input.
-    base = re.sub(r"[^A-Za-z0-9._-]", "-", script).strip("-") or "run"
+    base = re.sub(r"[^A-Za-z0-9._-]", "-", script[:LONGEST_NAME]).strip("-.") or "run"
     if resume == AUTO:
         for _, run in sorted(_numbered(runs, base), reverse=True):
             if checkpoints := newest_first(run / "checkpoints"):

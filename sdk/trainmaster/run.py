@@ -8,7 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from trainmaster import artifacts, feeds, lineage
+from platform_core.experiments.fields import MAX_EXPERIMENT_NAME, MAX_RUN_NAME
+from platform_core.experiments.lineage import MAX_TEXT
+from trainmaster import artifacts, feeds, lineage, plain_values
 from trainmaster.checkpoints import collective, loading, random_state
 from trainmaster.checkpoints.description import Description
 from trainmaster.checkpoints.saving import Request, Saver, WhenBusy
@@ -18,12 +20,19 @@ from trainmaster.efficiency.measures import Measures
 from trainmaster.environment import JobEnvironment
 from trainmaster.guidance import Guidance
 from trainmaster.logged_values import LoggedValues
+from trainmaster.plain_values import step_of
 from trainmaster.progress import LOADING, SAVING, Progress
 from trainmaster.setting import Setting
-from trainmaster.spool import Spool, metrics_line
+from trainmaster.spool import Spool, divided, metrics_lines
 from trainmaster.summary import Summary
 from trainmaster.tracking import origin
 from trainmaster.tracking.live import Tracking, outcome
+
+# Characters of what the platform shall call a run.
+LIMITS = {
+    "name": MAX_RUN_NAME, "experiment": MAX_EXPERIMENT_NAME, "team": MAX_RUN_NAME, "group": MAX_RUN_NAME,
+    "parent": MAX_RUN_NAME,
+}  # fmt: skip
 
 
 class Run:
@@ -95,16 +104,26 @@ class Run:
     ) -> None:
         """`names`: what the platform shall call a run outside it: name, experiment, team, group, parent."""
         self.begun = True
-        chosen = seed if seed is not None else self.environment.seed
+        problems: list[str] = []
+        total_steps = plain_values.whole_or_none(total_steps, "total_steps", problems)
+        chosen = (
+            plain_values.whole_or_none(seed, "seed", problems) if seed is not None else self.environment.seed
+        )
         if chosen is not None:
             random_state.seed(chosen)
         self.console.expect(total_steps)
         self._progress.total_steps = total_steps
         if not self.is_first:
             return
+        kept, left_out = plain_values.parameters(params)
+        self._values.tell_left_out(problems + left_out)
+        every = {**self.environment.hyperparameters, **kept}
+        if self._tracking is not None:
+            every = self._tracking.mask_values(every)
+        first, *others = divided(every)
         description: dict[str, Any] = {
             "step_total": total_steps,
-            "params": {**self.environment.hyperparameters, **(params or {})},
+            "params": first,
             "packages": lineage.packages(),
             "hardware": lineage.hardware(),
             "seed": chosen,
@@ -113,18 +132,21 @@ class Run:
             self._tell("init", **description)
         else:
             self._describe_origin(description, self._tracking)
+        for part in others:
+            self._tell("init", params=part)
         if tags:
             self.set_tags(tags)
         if self.setting.alone:
             self.console.say(f"trainmaster: this run is kept in {self.setting.home}")
         if self._tracking is not None:
-            self._tracking.describe(**names)
+            self._tracking.describe(
+                **{kind: plain_values.short(name, LIMITS[kind]) for kind, name in names.items()}
+            )
             self._tracking.start(self.console.say)
 
     def _describe_origin(self, description: dict[str, Any], tracking: Tracking) -> None:
         """Alone nobody else knows the code: its commit and command, and as a file what is in no commit."""
         facts = origin.facts(Path.cwd(), tracking.mask)
-        description["params"] = tracking.mask_values(description["params"])
         self._tell("init", **description, lineage=facts)
         if (diff := facts.get("git_diff")) and self.setting.home is not None:
             try:
@@ -134,14 +156,23 @@ class Run:
             self._tell("artifact", name=kept.name, path=kept.relative_to(self.setting.home).as_posix())
 
     def log(self, step: int, values: Any = None, **more: Any) -> None:
-        """Only rank 0 reports metrics: all ranks usually log the same names, and one value is kept for each."""
+        """Only rank 0 reports metrics: all ranks usually log the same names, and one value is kept for each.
+
+        Never raises for a name or a value: what cannot be kept is left out with a warning, and costs no other.
+        """
         if values is not None:
             if not isinstance(values, Mapping):
                 more["values"] = values
             else:
-                more = {**values, **more} if more else dict(values)
-        self._progress.note(int(step))
-        self.measures.step(int(step))
+                more = self._values.joined(values, more)
+        known = step_of(step)
+        if known is None:
+            known = self.summary.step
+            self._values.tell_left_out(
+                [f"a step is a whole number, not {type(step).__name__}; step {known} is used"]
+            )
+        self._progress.note(known)
+        self.measures.step(known)
         if not self.is_first:
             return
         if self.finished:
@@ -149,26 +180,30 @@ class Run:
                 "", "the run has ended, so nothing more is logged; trainmaster.init() begins another"
             )
             return
-        numbers = self._values.numbers(int(step), more)
+        numbers = self._values.numbers(known, more)
         if not numbers:
             return
-        self._corruption.observe(int(step), numbers)
+        self._corruption.observe(known, numbers)
         if measures := feeds.measures():
             numbers |= measures
         now_ms = self._now_ms()
-        self._spool.append_line(metrics_line(int(step), now_ms, numbers))
-        self.summary.keep(int(step), numbers)
-        self.console.metrics(int(step), numbers, now_ms)
+        for line in metrics_lines(known, now_ms, numbers):
+            self._spool.append_line(line)
+        self.summary.keep(known, numbers)
+        self.console.metrics(known, numbers, now_ms)
 
     def set_tags(self, tags: Mapping[str, object]) -> None:
         """Name and value, both text; an empty value is a mere label."""
         if self.is_first:
-            self._tell("tags", tags={str(name): str(value) for name, value in tags.items()})
+            kept, problems = plain_values.tags(tags)
+            self._values.tell_left_out(problems)
+            for part in divided(kept):
+                self._tell("tags", tags=part)
 
     def use_dataset(self, name: str) -> None:
         """Note in the lineage what the run was trained on, as TEAM/NAME or any other name."""
         if self.is_first:
-            self._tell("lineage", lineage={"dataset": str(name)})
+            self._tell("lineage", lineage={"dataset": plain_values.short(name, MAX_TEXT)})
 
     def finish(self, state: str = "succeeded", error: str = "") -> None:
         """End the run, wait for the save in flight and send what waits. Called at exit where the script does not.

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from trainmaster.console import warn
 
+MOST_LINE_BYTES = (
+    120 << 10
+)  # of values: the agent takes lines of 256 KiB, and the packages of a run stand beside them
+MOST_VALUES = 1_000  # in one line
+FEW = 64  # metrics, which fit into a line whatever their names
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # repr to what json.dumps writes
 
 
@@ -18,10 +24,44 @@ def _quoted(name: str) -> str:
     return f"{json.dumps(name)}: "
 
 
-def metrics_line(step: int, at_ms: int, values: Mapping[str, float]) -> str:
-    """The line of a metrics event, in half the time of json.dumps: a training loop waits for it."""
+def metrics_lines(step: int, at_ms: int, values: Mapping[str, float]) -> Iterator[str]:
+    """The lines of a metrics event, in half the time of json.dumps: a training loop waits for it.
+
+    Nearly always it is one; more than a line may hold are several.
+    """
     texts = [_quoted(name) + _NOT_FINITE.get(text := repr(value), text) for name, value in values.items()]
-    return f'{{"kind": "metrics", "at_ms": {at_ms}, "step": {step}, "values": {{{", ".join(texts)}}}}}\n'
+    for part in parts(texts):
+        yield f'{{"kind": "metrics", "at_ms": {at_ms}, "step": {step}, "values": {{{", ".join(part)}}}}}\n'
+
+
+def parts(texts: list[str]) -> Iterator[list[str]]:
+    """As many at a time as a line of the spool may hold."""
+    if len(texts) <= FEW:  # nearly always
+        yield texts
+        return
+    part: list[str] = []
+    size = 0
+    for text in texts:
+        if part and (size + len(text) > MOST_LINE_BYTES or len(part) == MOST_VALUES):
+            yield part
+            part, size = [], 0
+        part.append(text)
+        size += len(text) + 2
+    yield part
+
+
+def divided(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Parameters or tags, as many at a time as a line may hold."""
+    sizes = {name: len(json.dumps({name: value})) for name, value in values.items()}
+    part: dict[str, Any] = {}
+    size = 0
+    for name, value in values.items():
+        if part and size + sizes[name] > MOST_LINE_BYTES:
+            yield part
+            part, size = {}, 0
+        part[name] = value
+        size += sizes[name]
+    yield part
 
 
 class Spool:
@@ -41,7 +81,7 @@ class Spool:
     def append(self, event: Mapping[str, object]) -> None:
         try:
             line = json.dumps(event, default=str, ensure_ascii=False)
-        except ValueError as error:
+        except Exception as error:  # of a value that cannot be written
             self._drop(error)
         else:
             self.append_line(f"{line}\n")

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainmaster.spool import Spool, metrics_line
+from agent.uplink import events
+from trainmaster.spool import Spool, metrics_lines
 
 
 def test_each_event_is_a_line_at_once(tmp_path: Path) -> None:
@@ -26,7 +27,15 @@ def test_each_event_is_a_line_at_once(tmp_path: Path) -> None:
 )
 def test_the_fast_line_of_metrics_is_the_line_of_json(step: int, values: dict[str, float]) -> None:
     event = {"kind": "metrics", "at_ms": 7, "step": step, "values": values}
-    assert metrics_line(step, 7, values) == json.dumps(event) + "\n"
+    assert list(metrics_lines(step, 7, values)) == [json.dumps(event) + "\n"]
+
+
+def test_more_metrics_than_a_line_may_hold_are_several_lines() -> None:
+    values = {f"layers/{number}/" + "ä" * 200: float(number) for number in range(2_500)}
+    lines = list(metrics_lines(1, 7, values))
+    assert max(map(len, lines)) < events.LONGEST_LINE
+    read = [events.parse(line.encode()) for line in lines]
+    assert {name: value for report in read for name, value in report.fields["values"].items()} == values
 
 
 def test_a_torn_line_of_a_killed_process_does_not_spoil_the_next_one(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from webapp.metrics.values import Points
 from webapp.sockets import services as sockets
 
 METRIC_NAMES = 1_000  # of a run: each is a curve on its page
+MOST_TOLD = 10  # entries that were left out, in one event
 SYSTEM_NAMES = 10_000  # of what agents sample: 50 of a node with 8 GPUs
 
 
@@ -45,31 +46,46 @@ def describe_run(run_id: str, description: Mapping[str, Any]) -> None:
         if run is None:
             return
         parameters, reported, problems = lineage.reported(description)
-        run.parameters = {**run.parameters, **parameters}
+        run.parameters, beyond = _joined(run.parameters, parameters, "parameter", fields.MAX_PARAMETERS)
         run.lineage = {**run.lineage, **reported}
         run.reported_ms = run.changed_ms = now_ms()
         run.save(update_fields=["parameters", "lineage", "reported_ms", "changed_ms"])
-        if problems:
-            _tell_left_out(run, problems)
+        if problems or beyond:
+            _tell_left_out(run, problems + beyond)
 
 
 @transaction.atomic
 def add_reported_tags(run_id: str, given: Mapping[str, Any]) -> None:
-    """Adds the tags that a script of a job sets. Raises request_invalid, too_large."""
+    """Adds the tags that a script of a job sets. One that cannot be kept costs no other, and is told."""
     run = Run.objects.select_for_update().filter(id=run_id).first()
     if run is None:
         return
-    merged = {**run.tags, **fields.tags(given)}
-    fields.within("tags", len(merged), fields.MAX_TAGS)
-    run.tags, run.changed_ms = merged, now_ms()
+    tags, problems = fields.sorted_out("tag", given)
+    run.tags, beyond = _joined(run.tags, tags, "tag", fields.MAX_TAGS)
+    run.changed_ms = now_ms()
     run.save(update_fields=["tags", "changed_ms"])
+    if problems or beyond:
+        _tell_left_out(run, problems + beyond)
+
+
+def _joined(
+    known: Mapping[str, Any], more: Mapping[str, Any], kind: str, limit: int
+) -> tuple[dict[str, Any], list[str]]:
+    """Both together up to the limit, and a sentence for each that is beyond it."""
+    new = [name for name in more if name not in known]
+    beyond = set(new[max(0, limit - len(known)) :])
+    joined = {**known, **{name: value for name, value in more.items() if name not in beyond}}
+    return joined, [f"{kind} {name:.60} is left out: {limit:,} are kept of a run" for name in sorted(beyond)]
 
 
 def _tell_left_out(run: Run, problems: Sequence[str]) -> None:
     kind = "job" if run.job_id else "run"
-    events.record(
-        "ReportLeftOut", f"{kind}:{run.id}", actor="system", cause=f"Left out: {'; '.join(problems)}"
-    )
+    events.record("ReportLeftOut", f"{kind}:{run.id}", actor="system", cause=_shortened(problems))
+
+
+def _shortened(problems: Sequence[str]) -> str:
+    more = f"; and {len(problems) - MOST_TOLD:,} more" if len(problems) > MOST_TOLD else ""
+    return f"Left out: {'; '.join(problems[:MOST_TOLD])}{more}"
 
 
 def ingest(

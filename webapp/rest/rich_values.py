@@ -20,6 +20,7 @@ from webapp.base.parsing import whole_number
 from webapp.experiments import queries, rich_values
 from webapp.experiments.models import RichValue
 from webapp.rest.bodies import JsonParser, sent
+from webapp.rest.run_metrics import KeyField
 
 SUFFIXES = {
     "image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp",
@@ -67,7 +68,7 @@ class ValuesOut(serializers.Serializer[Any]):
 
 
 class NewValue(serializers.Serializer[Any]):
-    key = serializers.CharField(max_length=250)
+    key = KeyField()
     step = serializers.IntegerField()
     index = serializers.IntegerField(default=0)
     type = serializers.CharField(max_length=40, help_text="image, table, histogram, text or audio")

@@ -78,8 +78,16 @@ def _value(value: Any) -> float:
     return float(value)
 
 
+@extend_schema_field({"type": "string", "minLength": 1, "maxLength": fields.MAX_KEY})
+class KeyField(serializers.Field[str, Any, str, Any]):
+    """The name of a metric, by the same rule as those of parameters and tags."""
+
+    def to_internal_value(self, data: Any) -> str:
+        return fields.key(data, "metric")
+
+
 class LoggedSeries(serializers.Serializer[Any]):
-    key = serializers.CharField(max_length=fields.MAX_KEY, trim_whitespace=False)
+    key = KeyField()
     points = PointsField()
 
 

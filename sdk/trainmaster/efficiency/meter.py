@@ -16,6 +16,7 @@ from platform_core.efficiency.mfu import mfu
 from platform_core.efficiency.peaks import Precision
 from trainmaster.efficiency import hooks
 from trainmaster.efficiency.flops import FlopCount, Flops
+from trainmaster.plain_values import count_of
 
 Part = Literal["data", "evaluation", "checkpoint"]
 PARTS: tuple[Part, ...] = ("data", "evaluation", "checkpoint")
@@ -52,8 +53,8 @@ class Meter:
 
     def expect(self, tokens_per_step: float | None, flops_per_step: float | None) -> None:
         """What all ranks together compute in a step."""
-        self._tokens = (tokens_per_step or 0.0) / self._world_size
-        self._flops = (flops_per_step or 0.0) / self._world_size
+        self._tokens = (count_of(tokens_per_step) or 0.0) / self._world_size
+        self._flops = (count_of(flops_per_step) or 0.0) / self._world_size
 
     def step(self, step: int) -> None:
         """The loop has reached this step; a step that was reached before says nothing new."""

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from platform_core.experiments.fields import Kind, sorted_out
+from trainmaster.plain_values import plain
+
 # Events that are a request of their own; the others are gathered into one batch.
 SINGLE = frozenset({"init", "artifact", "value", "finish"})
 
@@ -22,8 +25,8 @@ class Piece:
     end: int
 
 
-def next_piece(data: bytes, offset: int, most: int | None = None, *, full: bool) -> Piece | None:
-    """Of the spool from `offset` on: one event that goes alone, or up to `most` others. None: no whole line yet.
+def next_piece(data: bytes, offset: int, *, full: bool) -> Piece | None:
+    """Of the spool from `offset` on: one event that goes alone, or the others before it. None: no whole line yet.
 
     A line that is no event, such as one that a killed process tore, is passed over. `full`: there is more than `data`,
     so a line that fills it is too long to be one of ours.
@@ -39,7 +42,7 @@ def next_piece(data: bytes, offset: int, most: int | None = None, *, full: bool)
         position += len(line)
         if event is not None:
             events.append(event)
-            if event["kind"] in SINGLE or (most is not None and len(events) >= most):
+            if event["kind"] in SINGLE:
                 break
     if position == offset:
         return Piece((), offset + len(data)) if full and data else None
@@ -60,33 +63,69 @@ def last_ms(data: bytes) -> int | None:
     return next((int(event["at_ms"]) for event in events if isinstance(event.get("at_ms"), int)), None)
 
 
-def log_body(events: Iterable[Event]) -> dict[str, Any]:
-    """The body of POST /runs/{id}/log, without source and sequence. A point that no platform keeps is left out."""
-    points: dict[str, list[list[object]]] = {}
-    body: dict[str, Any] = {}
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The least that can be sent by itself: a parameter, a tag, a field of the lineage, or a point of a metric."""
+
+    field: str
+    name: str
+    value: Any
+
+
+def entries(events: Iterable[Event]) -> tuple[list[Entry], list[str]]:
+    """All of these events that a platform may keep, and a sentence for each of the others."""
+    found: list[Entry] = []
+    problems: list[str] = []
     for event in events:
         match event["kind"]:
             case "metrics" | "system":
-                _add_points(points, event)
-            case "tags" | "lineage" as name if isinstance(event.get(name), dict):
-                body[name] = {**body.get(name, {}), **event[name]}
+                found += _points(event, problems)
+            case "tags":
+                found += _sorted_out("tag", "tags", event.get("tags"), problems)
+            case "lineage":
+                found += _lineage(event.get("lineage"))
             case "init":
                 facts = ("packages", "hardware", "seed", "step_total")
-                body["lineage"] = {name: event[name] for name in facts if event.get(name) is not None}
-                body["lineage"] |= event.get("lineage") or {}
-                body["parameters"] = event.get("params") or {}
+                found += _lineage({name: event[name] for name in facts if event.get(name) is not None})
+                found += _lineage(event.get("lineage"))
+                found += _sorted_out("parameter", "parameters", event.get("params"), problems)
+    return found, problems
+
+
+def log_body(entries: Iterable[Entry]) -> dict[str, Any]:
+    """The body of POST /runs/{id}/log, without source and sequence."""
+    points: dict[str, list[list[object]]] = {}
+    body: dict[str, Any] = {}
+    for entry in entries:
+        if entry.field == "metrics":
+            points.setdefault(entry.name, []).append(entry.value)
+        else:
+            body.setdefault(entry.field, {})[entry.name] = entry.value
     if points:
         body["metrics"] = [{"key": key, "points": values} for key, values in points.items()]
     return body
 
 
-def _add_points(points: dict[str, list[list[object]]], event: Event) -> None:
+def _lineage(facts: Any) -> list[Entry]:
+    return [Entry("lineage", name, value) for name, value in facts.items()] if isinstance(facts, dict) else []
+
+
+def _sorted_out(kind: Kind, field: str, given: Any, problems: list[str]) -> list[Entry]:
+    kept, left_out = (
+        sorted_out(kind, {name: plain(value) for name, value in given.items()}) if given else ({}, [])
+    )
+    problems += left_out
+    return [Entry(field, name, value) for name, value in kept.items()]
+
+
+def _points(event: Event, problems: list[str]) -> list[Entry]:
     try:
-        step, at_ms = int(event["step"]), int(event["at_ms"])
-        for key, value in event["values"].items():
-            points.setdefault(key, []).append([step, number(value), at_ms])
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        return
+        step, at_ms, given = int(event["step"]), int(event["at_ms"]), dict(event["values"])
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return []
+    kept, left_out = sorted_out("metric", given)
+    problems += left_out
+    return [Entry("metrics", key, [step, number(value), at_ms]) for key, value in kept.items()]
 
 
 def number(value: float) -> float | str:

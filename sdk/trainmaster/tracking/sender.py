@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx
 
 from trainmaster.client import ApiError, Client
-from trainmaster.tracking.batch import Event, last_ms, log_body, next_piece
+from trainmaster.tracking.batch import Entry, Event, entries, last_ms, log_body, next_piece
 from trainmaster.tracking.folder import PIECE_BYTES, Cursor, RunFolder
 
 TIMEOUT = httpx.Timeout(20.0, connect=5.0)
@@ -30,7 +30,7 @@ class Sender:
         self.identity = folder.identity()
         self.cursor = folder.cursor(client.url)
         self._created = False
-        self._most: int | None = None  # events in a request, after a larger one was refused
+        self._refused: set[tuple[str, str]] = set()  # fields and names that the platform does not take
 
     @property
     def url(self) -> str:
@@ -42,7 +42,7 @@ class Sender:
         cursor = self.cursor
         size = cursor.planned - cursor.offset if cursor.planned > cursor.offset else PIECE_BYTES
         data = self.folder.read(cursor.offset, size)
-        piece = next_piece(data, cursor.offset, self._most, full=len(data) == PIECE_BYTES)
+        piece = next_piece(data, cursor.offset, full=len(data) == PIECE_BYTES)
         if piece is None:
             return False
         if piece.end != cursor.planned:
@@ -53,14 +53,9 @@ class Sender:
             except ApiError as error:
                 if error.status not in _REFUSED or not self._created:
                     raise
-                if len(piece.events) > 1:  # only one of them may be at fault
-                    self._most = max(1, len(piece.events) // 2)
-                    self._move(replace(cursor, planned=0))
-                    return True
                 self._warn(
                     f"{_title(piece.events[0])} was refused by {self.client.url} and is left out: {error}"
                 )
-        self._most = self._most * 2 if self._most is not None and self._most < 10_000 else None
         ended = bool(piece.events) and piece.events[0]["kind"] == "finish"
         self._move(Cursor(cursor.url, piece.end, 0, ended))
         return True
@@ -117,18 +112,50 @@ class Sender:
             case "value":
                 self._send_value(event)
             case _:
-                body = log_body(events)
-                if body:
-                    self._log(body, end)
+                self._log(events, end)
 
     def _begin(self, event: Event, end: int) -> None:
         """The first time, or again: the same folder goes on with a resumed run."""
         if self.cursor.ended:
             self.client.call("PATCH", f"runs/{self.identity.id}", json={"state": "running"}, timeout=TIMEOUT)
-        self._log(log_body([event]), end)
+        self._log([event], end)
 
-    def _log(self, body: Mapping[str, Any], sequence: int) -> None:
-        self._post("log", {"source": self.identity.id, "sequence": sequence, **body})
+    def _log(self, events: Iterable[Event], end: int) -> None:
+        found, problems = entries(events)
+        for problem in problems:
+            self._warn(problem)
+        first = end - len(found) + 1  # an entry has more than one byte in the spool
+        numbered = [
+            (number, entry) for number, entry in enumerate(found, first) if not self._is_refused(entry)
+        ]
+        self._log_entries(numbered)
+
+    def _is_refused(self, entry: Entry) -> bool:
+        return (entry.field, entry.name) in self._refused
+
+    def _log_entries(self, numbered: Sequence[tuple[int, Entry]]) -> None:
+        """What the platform refuses is sent by halves, so that a refused entry costs no other.
+
+        A part has the sequence number of its last entry, which is the same however often and in whatever parts it is
+        sent: what the platform has up to that number is all that stands before it.
+        """
+        if not numbered:
+            return
+        found, sequence = [entry for _, entry in numbered], numbered[-1][0]
+        try:
+            self._post("log", {"source": self.identity.id, "sequence": sequence, **log_body(found)})
+        except ApiError as error:
+            if error.status not in _REFUSED:
+                raise
+            if len(found) > 1:
+                middle = len(found) // 2
+                self._log_entries(numbered[:middle])
+                self._log_entries(numbered[middle:])
+                return
+            [entry] = found
+            if not self._is_refused(entry):
+                self._refused.add((entry.field, entry.name))
+                self._warn(f"{entry.name[:60]} was refused by {self.client.url} and is left out: {error}")
 
     def _post(self, verb: str, body: Mapping[str, Any]) -> None:
         content = json.dumps(body, ensure_ascii=False).encode(errors="replace")

@@ -52,6 +52,18 @@ def test_scalars_of_an_unchanged_script_go_up_while_it_writes(bench: Bench) -> N
     assert points(bench)["Loss/train"] == [(1, 0.5), (2, 0.25)]
 
 
+@pytest.mark.parametrize("tag", ["", " ", "x" * 300])
+def test_a_tag_that_is_no_name_costs_no_other_of_its_step(bench: Bench, tag: str) -> None:
+    writer = SummaryWriter(str(bench.folder.work / "runs"))
+    for name in ("loss", tag, "lr"):
+        writer.add_scalar(name, 0.5, 1)
+    writer.close()
+    bench.drain()
+    curves = points(bench)
+    assert curves["loss"] == curves["lr"] == [(1, 0.5)]
+    assert set(curves) <= {"loss", "lr", "x" * 250}
+
+
 def test_a_new_agent_reads_on_where_the_last_one_stopped(bench: Bench) -> None:
     writer = SummaryWriter(str(bench.folder.work / "runs"))
     for step in range(20):

@@ -49,7 +49,6 @@ HOSTILE = {
     "metrics step beyond 64 bits": METRICS % (2**63, '{"loss":1}'),
     "metrics value of 400 digits": METRICS % (1, '{"loss":%s}' % (10**400)),
     "metrics values list": METRICS % (1, "[1.0]"),
-    "metrics name NUL": METRICS % (1, '{"a\\u0000b":1}'),
     "init packages number": '{"kind":"init","at_ms":1,"packages":5}',
     "init params list": '{"kind":"init","at_ms":1,"params":["no"]}',
     "no object": "[1]",
@@ -72,6 +71,32 @@ def test_after_a_hostile_line_the_next_one_arrives_and_the_attempt_ends(bench: B
     if not line.startswith('{"kind":['):  # a kind that nobody knows is passed over
         assert "The line at byte 0 of spool/rank-0.jsonl was left out: " in bench.notes()
     assert len(bench.notes()) < 1000
+
+
+MIXED = {
+    "metrics": {
+        "step": 1,
+        "values": {"loss": 1.0, "": 2.0, " ": 3.0, "m" * 251: 4.0, "n": 10**400, "text": "x"},
+    },
+    "tags": {"tags": {"loss": "1", "": "2", "m" * 251: "3", "long": "x" * 9_000}},
+    "init": {
+        "params": {"loss": 1},
+        "packages": {"loss": "1", "": "2", "n": 5},
+        "hardware": 7,
+        "seed": 10**30,
+    },
+}
+
+
+@pytest.mark.parametrize("kind", MIXED)
+def test_an_entry_that_fits_nowhere_costs_no_other_of_its_line(bench: Bench, kind: str) -> None:
+    bench.line(json.dumps({"kind": kind, "at_ms": 1, **MIXED[kind]}))
+    bench.drain()
+    [line] = bench.server.text(Source.SPOOL, 0).splitlines()
+    report = json.loads(line)
+    names = {"metrics": ("values",), "tags": ("tags",), "init": ("params", "packages")}[kind]
+    assert all(set(report[name]) == {"loss"} for name in names)
+    assert "was left out: " in bench.notes()
 
 
 @given(

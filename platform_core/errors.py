@@ -169,6 +169,10 @@ _KINDS = (
         "{path} does not have the SHA-256 of its manifest, so these bytes are not used",
     ),
     ErrorKind(
+        "file_unreadable", 422, "INVALID_ARGUMENT", "The file cannot be read",
+        "{what} cannot be read: {why}",
+    ),
+    ErrorKind(
         "disk_full", 507, "RESOURCE_EXHAUSTED", "Not enough disk space",
         "Node {node} needs {needed} on {path} and has {free}; free some space and retry",
     ),

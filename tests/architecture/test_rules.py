@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.rules import borders, environment, naming, purity, releases, sizes
+from tests.architecture.rules import borders, environment, naming, parsers, purity, releases, sizes
 from tests.architecture.rules.sources import ROOT
 
 Rule = Callable[[Path], Iterator[str]]
@@ -20,6 +20,7 @@ RULES = [
     borders.hidden,
     borders.cycles,
     releases.violations,
+    parsers.violations,
 ]
 
 
@@ -176,6 +177,30 @@ PLANTED: list[tuple[str, Rule, dict[str, str], str]] = [
         releases.violations,
         {releases.RECORD: RECORDED},
         "0001_initial.py is part of release 0.1.0 and is gone",
+    ),
+    (
+        "parser in the web process",
+        parsers.violations,
+        {"webapp/datasets/a.py": "def f():\n    from pyarrow import parquet"},
+        "webapp/datasets/a.py:2 imports pyarrow, which parses what people bring",
+    ),
+    (
+        "parser in the agent",
+        parsers.violations,
+        {"agent/uplink/a.py": "import tensorboard.compat.proto.event_pb2"},
+        "imports tensorboard",
+    ),
+    (
+        "parser from its package",
+        parsers.violations,
+        {"webapp/a.py": "from google import protobuf"},
+        "imports google.protobuf",
+    ),
+    (
+        "what a reader process alone runs",
+        parsers.violations,
+        {"webapp/datasets/a.py": "from webapp.datasets import arrow_rows"},
+        "imports webapp.datasets.arrow_rows, which a reader process alone runs",
     ),
     (
         "ring",

@@ -1,10 +1,9 @@
-"""The beginning of a file of a dataset as a person reads it. What is compressed is read beside, with limits."""
+"""The beginning of a file of a dataset as a person reads it. Parquet and Arrow are parsed by a reader process."""
 
 from __future__ import annotations
 
 import base64
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +12,7 @@ from platform_core.distribution.content.layout import stored_path
 from platform_core.distribution.content.manifest import FileEntry
 from platform_core.errors import TrainmasterError
 from platform_core.units import format_bytes
+from trainmaster.reader.pool import Lacking, Stopped, Unreadable
 from trainmaster.store import Store, open_store
 from webapp.artifacts import queries as artifacts
 from webapp.datasets import arrow_files, queries, sources
@@ -57,16 +57,15 @@ def preview(row: DatasetSnapshot, path: str) -> Preview:
     entry = FileEntry(path, file["size"], file["sha256"])
     if row.source:
         # Its bytes may have been uploaded as well, and lie elsewhere by other names.
-        return _preview(sources.opened(sources.check(row.source)), path, entry)
-    return _preview(open_store(manifest.source_url), stored_path(manifest.source_url, entry), entry)
+        return read(sources.opened(sources.check(row.source)), path, entry)
+    return read(open_store(manifest.source_url), stored_path(manifest.source_url, entry), entry)
 
 
-def _preview(store: Store, place: str, entry: FileEntry) -> Preview:
+def read(store: Store, place: str, entry: FileEntry) -> Preview:
+    """Of the file at this place. Raises Stopped, and what the store raises."""
     kind = entry.path.rpartition(".")[2].lower()
-    if kind == "parquet":
-        return _of_parquet(store, place, entry)
-    if kind in ARROW:
-        return _of_arrow(store, place, entry)
+    if kind == "parquet" or kind in ARROW:
+        return _of_columns(store, place, entry, _of_parquet if kind == "parquet" else _of_arrow)
     data = store.read_range(place, 0, min(entry.size, READ_BYTES)) if entry.size else b""
     complete = len(data) == entry.size
     text = _as_text(data, complete)
@@ -104,51 +103,47 @@ def _shown_rows(rows: Sequence[Mapping[str, Any]], names: list[str]) -> tuple[tu
     return tuple(shown(row.get(name) for name in names) for row in rows[:ROWS_SHOWN])
 
 
-def _of_parquet(store: Store, place: str, entry: FileEntry) -> Preview:
-    """From the footer alone."""
+def _of_columns(
+    store: Store, place: str, entry: FileEntry, reader: Callable[[Store, str, FileEntry], Preview]
+) -> Preview:
+    """Raises Stopped for a file that ends its reader, as one does that was made to."""
     try:
-        from pyarrow import ArrowException, parquet
-    except ImportError:
-        why = "This platform has no pyarrow, which reads Parquet; install trainmaster[export]."
-        return Preview(entry.path, entry.size, "none", why)
+        return reader(store, place, entry)
+    except Lacking:
+        why = "This platform has no pyarrow, which reads it; install trainmaster[export]."
+    except Stopped:
+        raise
+    except Unreadable as error:
+        why = f"{error.sentence}."
+    return Preview(entry.path, entry.size, "none", why)
+
+
+def _of_parquet(store: Store, place: str, entry: FileEntry) -> Preview:
+    """The statistics of the footer, and the rows of the first row group where they can be read."""
     tail = store.read_range(place, max(0, entry.size - 8), min(8, entry.size))
     length = int.from_bytes(tail[:4], "little") + 8
     if tail[4:] != b"PAR1" or length > min(entry.size, FOOTER_BYTES):
         return Preview(
             entry.path, entry.size, "none", "It is not a Parquet file, or its footer is too large."
         )
-    footer = store.read_range(place, entry.size - length, length)
+    footer = arrow_files.footer(store.read_range(place, entry.size - length, length), _named(entry))
+    columns = tuple(Column(**{**column, "types": tuple(column["types"])}) for column in footer.columns)
+    note = f"Of {footer.groups:,} row groups, by the statistics in the file"
+    seen = Preview(entry.path, entry.size, "table", note, columns, rows_in_all=footer.rows)
+    if not footer.names:
+        return seen
+    parts = [*footer.parts, (entry.size - length, length)]
     try:
-        # Offsets in the footer count from the start of the file, which is not read.
-        metadata = parquet.read_metadata(io.BytesIO(b"PAR1" + footer))
-        columns = tuple(_parquet_column(metadata, number) for number in range(metadata.num_columns))
-    except (ArrowException, OSError, ValueError) as error:
-        return Preview(entry.path, entry.size, "none", f"Its footer cannot be read: {str(error)[:200]}")
-    note, in_all = (
-        f"Of {metadata.num_row_groups:,} row groups, by the statistics in the file",
-        int(metadata.num_rows),
-    )
-    seen = Preview(entry.path, entry.size, "table", note, columns, rows_in_all=in_all)
-    names, parts = _first_group(metadata)
-    parts.append((entry.size - length, length))
-    rows = arrow_files.first_rows(store, place, entry.size, "parquet", parts, names) if names else None
-    return _with_rows(seen, rows) if rows is not None else seen
+        rows = arrow_files.first_rows(
+            store, place, entry.size, "parquet", parts, footer.names, what=_named(entry)
+        )
+    except Unreadable as error:
+        return replace(seen, note=f"{note}; its rows are not shown: {error.why}")
+    return _with_rows(seen, rows)
 
 
-def _first_group(metadata: Any) -> tuple[list[str], list[tuple[int, int]]]:
-    """Its first columns that are small enough together, and where their bytes lie; nothing of a file without rows."""
-    names: dict[str, None] = {}
-    parts: list[tuple[int, int]] = []
-    left = arrow_files.READ_BYTES
-    for number in range(metadata.num_columns if metadata.num_row_groups else 0):
-        chunk = metadata.row_group(0).column(number)
-        left -= chunk.total_compressed_size
-        if left < 0:
-            break
-        names[chunk.path_in_schema.split(".")[0]] = None
-        begin = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
-        parts.append((begin, chunk.total_compressed_size))
-    return list(names), parts
+def _named(entry: FileEntry) -> str:
+    return f"The file {entry.path}"
 
 
 def _with_rows(seen: Preview, found: FirstRows) -> Preview:
@@ -166,10 +161,7 @@ def _with_rows(seen: Preview, found: FirstRows) -> Preview:
 
 def _of_arrow(store: Store, place: str, entry: FileEntry) -> Preview:
     head = min(entry.size, arrow_files.READ_BYTES)
-    found = arrow_files.first_rows(store, place, head, "arrow", [(0, head)])
-    if found is None:
-        why = "It is no Arrow file that can be read, or this platform has no pyarrow: install trainmaster[export]."
-        return Preview(entry.path, entry.size, "none", why)
+    found = arrow_files.first_rows(store, place, head, "arrow", [(0, head)], what=_named(entry))
     read = {column.name: column for column in table(found.rows).columns}
     columns = tuple(
         replace(read.get(name, Column(name, (), 0)), types=(kind,)) for name, kind in found.types.items()
@@ -197,21 +189,6 @@ def _of_image(store: Store, place: str, entry: FileEntry, kind: str) -> Preview:
         "image",
         f"{kind.upper()}, {format_bytes(entry.size)}",
         image=f"data:image/{kind};base64,{data}",
-    )
-
-
-def _parquet_column(metadata: Any, number: int) -> Column:
-    schema = metadata.schema.column(number)
-    groups = [metadata.row_group(group).column(number).statistics for group in range(metadata.num_row_groups)]
-    known = [group for group in groups if group is not None]
-    ranged = [group for group in known if group.has_min_max]
-    lowest = min((group.min for group in ranged), default=None)
-    highest = max((group.max for group in ranged), default=None)
-    nulls = sum(group.null_count or 0 for group in known)
-    low, high = shown((lowest, highest))
-    kind = str(schema.logical_type).lower()
-    return Column(
-        schema.path, (str(schema.physical_type).lower() if kind == "none" else kind,), nulls, low, high
     )
 
 

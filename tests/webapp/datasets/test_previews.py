@@ -1,25 +1,34 @@
 """What a person sees of a file, by its kind, and what of a hostile one."""
 
 import io
+import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pytest
 from django.conf import LazySettings
 from django.test import Client
 from pyarrow import ipc, parquet
+from rest_framework.test import APIClient
 
+from platform_core.distribution.content.manifest import FileEntry
 from tests.webapp.conftest import Cast
 from tests.webapp.datasets.registering import run
+from trainmaster.reader.pool import Pool, Stopped, Unreadable
+from trainmaster.store import open_store
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import services as artifacts
-from webapp.datasets import arrow_files, services
+from webapp.datasets import arrow_files, previews, services
+from webapp.datasets.models import DatasetSnapshot
 from webapp.datasets.previews import IMAGE_BYTES, Preview, preview
 
 Browser = Callable[[User], Client]
 Show = Callable[[str, bytes], Preview]
+ABORTS = Path(__file__).parent / "aborts_footer.parquet"
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
 LABELS = b"file,label\n00.bin,cat\n"
 NUMBERS = [float(number) for number in range(1, 100)]
@@ -100,7 +109,7 @@ def test_parquet_whose_columns_are_too_large_shows_its_statistics(
 def test_a_page_that_becomes_larger_than_the_memory_allowed_shows_the_statistics(
     show: Show, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrow_files, "MEMORY_BYTES", 800 * 2**20)
+    monkeypatch.setattr(arrow_files, "read", Pool(memory_bytes=800 * 2**20).read)
     zeros = pa.table({"zeros": [bytes(2**20)] * 600})
     file = io.BytesIO()
     parquet.write_table(zeros, file, compression="zstd", use_dictionary=False, write_statistics=False)
@@ -112,6 +121,55 @@ def test_a_page_that_becomes_larger_than_the_memory_allowed_shows_the_statistics
 @pytest.mark.parametrize("path", ["x.parquet", "x.arrow", "x.feather"])
 def test_a_file_that_is_not_what_its_name_says_is_told_so(show: Show, path: str) -> None:
     assert show(path, b"ARROW1\0\0" + bytes(100)).kind == "none"
+
+
+def test_a_file_that_ends_its_reader_is_refused_in_a_sentence(
+    cast: Cast, show: Show, api: Callable[[User], APIClient], browser: Browser
+) -> None:
+    path = "a.parquet"
+    with pytest.raises(Stopped):
+        show(path, ABORTS.read_bytes())
+    program = api(cast.member)
+    snapshot = DatasetSnapshot.objects.get().id
+    answer = program.get(f"/api/v1/dataset-snapshots/{snapshot}/preview?path={path}")
+    assert (answer.status_code, answer.json()["code"]) == (422, "file_unreadable")
+    assert answer.json()["detail"].startswith(
+        f"The file {path} cannot be read: it ends the process that reads"
+    )
+    page = browser(cast.member).get(f"/datasets/vision/files/?path={path}")
+    assert page.status_code == 200
+    assert "cannot be read" in page.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [("parquet", as_parquet()), ("arrow", as_arrow()), ("arrow", as_arrow(ipc.new_stream))],
+    ids=["parquet", "arrow file", "arrow stream"],
+)
+def test_no_damage_of_a_file_is_more_than_a_preview_or_a_refusal(
+    tmp_path: Path, kind: str, content: bytes
+) -> None:
+    """1,000 of each, the same each time. A Parquet file is changed where its footer lies."""
+    random = Random(kind)
+    first = len(content) - int.from_bytes(content[-8:-4], "little") - 8 if kind == "parquet" else 0
+    store = open_store(tmp_path.as_uri())
+    for _ in range(1000):
+        damaged = bytearray(content)
+        for _ in range(random.randint(1, 2)):
+            damaged[random.randrange(first, len(content) - (8 if kind == "parquet" else 0))] = (
+                random.randrange(256)
+            )
+        (tmp_path / "file").write_bytes(damaged)
+        with suppress(Stopped):
+            seen = previews.read(store, "file", FileEntry(f"a.{kind}", len(damaged), ""))
+            assert json.loads(json.dumps(previews.as_mapping(seen)))["path"] == f"a.{kind}"
+
+
+@pytest.mark.parametrize("begin", [-1, 10**15])
+def test_a_footer_that_points_outside_of_its_file_is_refused(tmp_path: Path, begin: int) -> None:
+    (tmp_path / "file").write_bytes(bytes(100))
+    with pytest.raises(Unreadable, match="points outside"):
+        arrow_files.first_rows(open_store(tmp_path.as_uri()), "file", 100, "parquet", [(begin, 8)], what="It")
 
 
 def test_an_image_is_shown_as_what_it_begins_like(cast: Cast, show: Show, browser: Browser) -> None:

@@ -193,6 +193,10 @@ _KINDS = (
         "{what} has {size}; the limit is {limit}",
     ),
     ErrorKind(
+        "address_too_long", 414, "OUT_OF_RANGE", "The address is too long",
+        "The {what} of the address has {size}; the limit is {limit}",
+    ),
+    ErrorKind(
         "rate_limited", 429, "RESOURCE_EXHAUSTED", "Too many requests",
         "More than {limit} requests in {period}; try again in {retry_after}",
     ),

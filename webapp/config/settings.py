@@ -251,6 +251,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "webapp.base.tracing.TraceMiddleware",
     "webapp.base.traffic.TrafficMiddleware",
+    "webapp.base.addresses.AddressMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "webapp.config.compression.CompressText",

@@ -18,6 +18,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from platform_core.distribution.content.layout import stored_path
 from platform_core.distribution.content.manifest import FileEntry
+from platform_core.distribution.content.tiling import check_path
 from platform_core.errors import TrainmasterError
 from trainmaster.store import Store
 from webapp.accounts import permissions
@@ -47,15 +48,24 @@ class Place:
 
 
 def safe(path: str) -> str:
-    """A relative path that stays below its folder however often it was quoted; "" for the folder itself."""
-    given = path
-    while (decoded := unquote(path)) != path:
-        path = decoded
-    parts = path.split("/")
-    bad = path.startswith("/") or "\\" in path or "\0" in path or ".." in parts or ":" in parts[0]
-    if bad or (path and posixpath.normpath(path) == "."):
-        raise invalid(f"Invalid path: {given[:200]}")
-    return path.strip("/")
+    """The path as it was given, if it stays below its folder also where a client quoted it once or twice too often.
+
+    "" is the folder itself.
+    """
+    path = path.removesuffix("/")
+    if not path:
+        return ""
+    once = unquote(path)
+    twice = unquote(once)
+    try:
+        check_path(path)
+        for decoded in {once, twice} - {path}:
+            check_path(decoded)
+    except TrainmasterError as error:
+        raise invalid(f"Invalid path: {error.numbers['why']}") from error
+    if unquote(twice) != twice:
+        raise invalid(f"Invalid path: {path[:200]!r} is quoted more than twice")
+    return path
 
 
 def located(call: Call, path: str) -> Place:

@@ -9,6 +9,8 @@ from typing import Any
 
 from django.conf import settings
 
+from platform_core.addresses import check_address
+from platform_core.errors import TrainmasterError
 from trainmaster_wire.inference.service import make_server
 from webapp.router.callers import Callers, may_call
 from webapp.router.duties import Duties
@@ -71,12 +73,16 @@ class Router:
 
     async def _answer(self, scope: Any, receive: Receive, send: Send) -> None:
         path: str = scope["raw_path"].decode("latin-1").partition("?")[0]
+        query = scope["query_string"].decode("latin-1")
         if path == "/livez":
             return await answer(send, 200, {"live": True})
+        try:
+            check_address(path, query)
+        except TrainmasterError as error:
+            raise Refused(error.kind.http, error.sentence) from error
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         route, rest = await self.route(path, headers)
         body = await read_body(receive)
-        query = scope["query_string"].decode("latin-1")
         incoming = Incoming(scope["method"], rest + (f"?{query}" if query else ""), headers, body)
         await self.forward(route, incoming, receive, send)
         return None

@@ -15,6 +15,8 @@ MAX_CHUNK_SIZE = GIB
 MAX_PIECE_SIZE = 64 * MIB  # a piece travels as one message and is held in memory
 # What file systems and S3 take, with room for the folder before it.
 MAX_PART_BYTES, MAX_PATH_BYTES = 255, 1000
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_DRIVE = re.compile(r"(?:^|/)([A-Za-z]:)")  # of Windows, where it leaves the folder wherever it stands
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 KINDS = frozenset({"code", "dataset", "checkpoint", "model", "logs", "artifact"})
 
@@ -39,8 +41,12 @@ def check_path(path: object) -> str:
     """A relative path that stays below its folder on any system."""
     if not isinstance(path, str) or not path:
         raise invalid(f"{path!r} is not a path")
-    if path.startswith("/") or "\\" in path or "\0" in path or path[1:2] == ":":
+    if path.startswith("/") or "\\" in path:
         raise invalid(f"path {path!r} must be relative, with forward slashes")
+    if _CONTROL.search(path):
+        raise invalid(f"path {path!r} has a control character, such as an end of line")
+    if drive := _DRIVE.search(path):
+        raise invalid(f"path {path!r} has a part that begins like a drive ({drive[1]})")
     if any(part in ("", ".", "..") for part in path.split("/")):
         raise invalid(f"path {path!r} has an empty, '.' or '..' part")
     try:

@@ -77,7 +77,6 @@ class AgentConfig:
     store_silence: int  # seconds without a byte after which a range of the store is asked for anew
     isolation: Isolation
     job_environment: tuple[str, ...]  # names of variables that jobs inherit beside the usual ones
-    lost_after_seconds: int  # silence after which this node counts as lost, until its first welcome
     upload_limit_seconds: int  # how long the last uploads of an ended attempt may take
     notice_url: str  # where the cloud says that it takes this machine away; '' means nobody says so
     notice_seconds: int  # how long it then has
@@ -149,7 +148,6 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         store_silence=source.number("store_silence_seconds", 5, 1, 3600),
         isolation=_isolation(source.text("isolation")),
         job_environment=tuple(source.many("job_environment")),
-        lost_after_seconds=source.number("lost_after_seconds", 30, 3, 86_400),
         upload_limit_seconds=source.number("upload_limit_seconds", 300, 1, 86_400),
         notice_url=source.text("notice_url"),
         notice_seconds=source.number("notice_seconds", 120, 1, 86_400),

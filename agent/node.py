@@ -15,7 +15,7 @@ from agent import reconcile as actions
 from agent.attempts.supervisor import RunningAttempt, Supervisor
 from agent.config import AgentConfig
 from agent.datasets import held, is_dataset
-from agent.lease import LEASE_SHARE, Lease
+from agent.lease import NodeLease
 from agent.probes import notice
 from agent.probes.devices import Devices
 from agent.probes.slots import Slots, usable_cpus
@@ -72,7 +72,7 @@ class Node:
         slots: Slots,
         probe: Probe,
         versions: Mapping[str, str],
-        lease: Lease,
+        lease: NodeLease,
         credentials: NodeCredentials | None = None,
         devices: Devices | None = None,
     ) -> None:
@@ -137,8 +137,17 @@ class Node:
         if self._credentials is not None:
             self._credentials.accept(certificate, authority)
 
-    def counts_as_lost_after(self, seconds: float) -> None:
-        self._lease.last(seconds * LEASE_SHARE)
+    def counts_as_lost_after(self, lost_ms: int) -> None:
+        self._lease.last(lost_ms)
+
+    def acknowledged(self, sent_ms: int) -> bool:
+        held = self._lease.acknowledge(sent_ms)
+        if not held:
+            self._wanted = None  # since then it may have been placed elsewhere
+        return held
+
+    def holds_lease(self) -> bool:
+        return self._lease.holds()
 
     def observed(self) -> Observed:
         return Observed(

@@ -28,7 +28,7 @@ from agent.hashing import Hasher
 from agent.launchers.container import ContainerLauncher
 from agent.launchers.engine import Engine
 from agent.launchers.process import ProcessLauncher
-from agent.lease import LEASE_SHARE, Lease
+from agent.lease import NodeLease
 from agent.manifests import Manifests, ask_platform
 from agent.mending import Mender
 from agent.mounts import mounting
@@ -113,7 +113,7 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     inherited = inherited_environment(config.job_environment)
     toolchain = await asyncio.to_thread(ask, config.python, inherited)
     versions = toolchain.versions | ({"driver": driver} if nvml and (driver := nvml.driver_version()) else {})
-    lease = Lease(config.data / "lease", config.lost_after_seconds * LEASE_SHARE)
+    lease = NodeLease(config.data / "lease")
     devices = _devices(config, slots, nvml, exporter)
     node = Node(config, slots, Probe(slots, nvml, config.data), versions, lease, credentials, devices)
     session = Session(config, channel, node)
@@ -144,7 +144,7 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     _log_slots(slots)
     sampler = SystemSampler(slots, nvml, config.data, config.log_cap_bytes)
     duties = (
-        session.run(), pusher.run(), lease.keep(), _yield_to_models(pace, deployments), *node.duties(sampler),
+        session.run(), pusher.run(), _yield_to_models(pace, deployments), *node.duties(sampler),
     )  # fmt: skip
     tasks = [asyncio.create_task(work) for work in duties]
     leave, stop_jobs = asyncio.create_task(_asked_to_leave()), False
@@ -228,7 +228,7 @@ def _facts(config: AgentConfig, slots: Slots, toolchain: Toolchain, inherited: d
 def _tools(
     config: AgentConfig,
     facts: NodeFacts,
-    lease: Lease,
+    lease: NodeLease,
     fetch_for: Callable[[Launch], Fetch],
     streams: StreamOf,
     pusher: Pusher,

@@ -16,6 +16,7 @@ from agent.channel import Refused, authorisation, is_shut_out, sentence_of, trou
 from agent.config import AgentConfig
 from agent.enrolment import join
 from agent.identity import Identity
+from agent.launchers.lease import boot_ms
 from platform_core.node.description import NodeDescription, Telemetry
 from platform_core.node.observed import Observed
 from platform_core.node.wanted import Wanted
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 
 DEFAULT_HEARTBEAT_SECONDS = 3
 WELCOME_TIMEOUT_SECONDS = 20
+ACKNOWLEDGED_WITHIN_SECONDS = 20
 LONGEST_ANSWER_SECONDS = 1.0  # of the server to a heartbeat by which clocks are compared
 SHORTEST_BETWEEN_REPORTS_SECONDS = 0.1
 
@@ -44,8 +46,15 @@ class NodeSide(Protocol):
 
     def certified(self, certificate: bytes, authority: bytes) -> None: ...
 
-    def counts_as_lost_after(self, seconds: float) -> None:
+    def counts_as_lost_after(self, lost_ms: int) -> None:
         """Of silence, by the platform's setting."""
+
+    def acknowledged(self, sent_ms: int) -> bool:
+        """The platform has heard what was sent then, by the clock of `boot_ms`. False: the lease had run out before,
+        and what was wanted is forgotten."""
+
+    def holds_lease(self) -> bool:
+        """Whether what is heard now may be carried out."""
 
     def want(self, wanted: Wanted) -> None:
         """The newest wanted state; called again with the same one after a reconnect."""
@@ -92,6 +101,9 @@ class Session:
         self._backoff = Backoff()
         self._trouble = ""
         self._beat_sent: tuple[int, float] = (0, 0.0)  # sequence, and when, by this node's clock
+        self._unacknowledged: dict[
+            int, int
+        ] = {}  # sequence, 0 for the hello → when it was sent, by `boot_ms`
         self._joined: asyncio.Future[Identity] = asyncio.get_running_loop().create_future()
 
     async def identity(self) -> Identity:
@@ -157,19 +169,21 @@ class Session:
         call: Any = cast(Any, stub).Connect(metadata=authorisation(identity))
         listening = asyncio.create_task(self._listen(call))
         speaking = asyncio.create_task(self._speak(call))
+        expecting = asyncio.create_task(self._expect_acknowledgements())
+        tasks = (listening, speaking, expecting)
         try:
-            await asyncio.wait({listening, speaking}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if speaking.done() and isinstance(speaking.exception(), ConnectionError):
                 # A failed write says only that the call is over; the reading side knows why.
                 await asyncio.wait({listening}, timeout=5)
-            for task in (listening, speaking):
+            for task in tasks:
                 if task.done():
                     task.result()
         finally:
             call.cancel()
-            for task in (listening, speaking):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(listening, speaking, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _listen(self, call: Any) -> None:
         async for message in call:
@@ -178,7 +192,9 @@ class Session:
                 self._heartbeat_seconds = message.welcome.heartbeat_seconds or DEFAULT_HEARTBEAT_SECONDS
                 self._revision = 0  # revisions count within a session: a restored server may start lower
                 if message.welcome.lost_after_ms:
-                    self._node.counts_as_lost_after(message.welcome.lost_after_ms / 1000)
+                    self._node.counts_as_lost_after(message.welcome.lost_after_ms)
+                if (sent_ms := self._unacknowledged.pop(0, None)) is not None:
+                    self._node.acknowledged(sent_ms)
                 if message.welcome.certificate:
                     self._node.certified(message.welcome.certificate, message.welcome.authority)
                 self._welcome.set()
@@ -186,11 +202,15 @@ class Session:
                 log.info("connected to %s as %s", self._config.server, message.welcome.node_id)
             elif kind == "heartbeat_ack":
                 self._compare_clocks(message.heartbeat_ack)
+                self._acknowledge(message.heartbeat_ack.sequence)
             elif kind == "wanted" and message.wanted.revision >= self._revision:
+                if not self._node.holds_lease():
+                    raise ConnectionError("what it wants came too late to be trusted")
                 self._revision = message.wanted.revision
                 self._node.want(from_wire(Wanted, message.wanted))
 
     async def _speak(self, call: Any) -> None:
+        self._unacknowledged = {0: boot_ms()}
         await self._write(
             call,
             pb.FromAgent(
@@ -220,9 +240,28 @@ class Session:
                         notice_seconds=self._node.notice_seconds(),
                     )
                     self._beat_sent = (sequence, time.time())
+                    self._unacknowledged[sequence] = boot_ms()
                     await self._write(call, pb.FromAgent(heartbeat=heartbeat))
         finally:
             changed.cancel()
+
+    def _acknowledge(self, sequence: int) -> None:
+        """Heartbeats are acknowledged in their order."""
+        sent_ms = self._unacknowledged.get(sequence)
+        self._unacknowledged = {
+            beat: moment for beat, moment in self._unacknowledged.items() if beat > sequence
+        }
+        if sent_ms is not None and not self._node.acknowledged(sent_ms):
+            raise ConnectionError("no heartbeat was acknowledged until the lease of this node had run out")
+
+    async def _expect_acknowledgements(self) -> None:
+        """Gives up a connection that lets through one way alone."""
+        await self._welcome.wait()
+        while True:
+            await asyncio.sleep(self._heartbeat_seconds)
+            oldest_ms = min(self._unacknowledged.values(), default=boot_ms())
+            if boot_ms() - oldest_ms > ACKNOWLEDGED_WITHIN_SECONDS * 1000:
+                raise ConnectionError(f"no heartbeat was acknowledged for {ACKNOWLEDGED_WITHIN_SECONDS} s")
 
     def _compare_clocks(self, ack: pb.HeartbeatAck) -> None:
         """The server's clock was read between the heartbeat and now; a slow answer says too little."""

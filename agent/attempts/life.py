@@ -22,6 +22,7 @@ from agent.attempts.watch import RankWatch
 from agent.files import read_json, write_atomically
 from agent.launchers.command import is_ranked, processes_of
 from agent.launchers.contract import Alive, Ended, Launcher, LauncherError, LaunchOrder, Status
+from agent.launchers.lease import boot_ms
 from agent.resumes import Resumes, refusal
 from agent.streaming import StreamOf
 from agent.uplink.attempt import AttemptUplink, UplinkPlan
@@ -121,7 +122,7 @@ class AttemptLife:
         self._ranks.order(wanted.stacks_order)
 
     def begin(self) -> None:
-        self._run(self._begin())
+        self._run(self._begin(boot_ms()))
 
     def adopt(self, status: Alive | Ended) -> None:
         self._run(self._go_on(status))
@@ -187,7 +188,7 @@ class AttemptLife:
         self._observed = replace(self._observed, **changes)  # type: ignore[arg-type]
         self._tools.changed()
 
-    async def _begin(self) -> None:
+    async def _begin(self, ordered_ms: int) -> None:
         self._tools.changed()
         tools = self._tools
         preparing = asyncio.create_task(
@@ -210,7 +211,7 @@ class AttemptLife:
             return await self._end(STOPPED_BEFORE_START)
         tools.pusher.add(self._uplink)
         try:
-            order = preparing.result()
+            order = replace(preparing.result(), ordered_ms=ordered_ms)
             if order.image:
                 with self._phases.phase(IMAGE):
                     await asyncio.to_thread(self._launcher.fetch, order)

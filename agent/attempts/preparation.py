@@ -119,6 +119,7 @@ def order_of(folder: WorkFolder, launch: Launch, facts: NodeFacts) -> LaunchOrde
         memory_bytes=launch.memory_per_gpu_bytes * len(launch.slots),
         account=account,
         standby_of=launch.job_id if command.can_stand_by(launch) else "",
+        leased=not launch.when_cut_off.outlives_lease,
     )
 
 

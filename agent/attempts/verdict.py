@@ -73,11 +73,11 @@ def _by_cause(
         limit = format_bytes(ended.memory_limit_bytes)
         reason = f"It used more memory than its limit on this node, {limit}, and was ended."
         return Verdict(137, reason, EndReason.OUT_OF_MEMORY_HOST)
-    if ended.agent_silent_ms:
-        silence = format_duration_ms(ended.agent_silent_ms)
+    if ended.cut_off_ms:
+        silence = format_duration_ms(ended.cut_off_ms)
         return Verdict(
             ended.exit_code or 143,
-            f"The agent of its node was silent for {silence}, so it was ended before it could start elsewhere.",
+            f"No heartbeat of its node was acknowledged for {silence}: it was ended before it could start elsewhere.",
             EndReason.NODE_LOST,
         )
     if ended.stopped:

@@ -27,7 +27,7 @@ from agent.launchers.contract import (
 )
 from agent.launchers.engine import ContainerState, Engine, is_name_taken
 from agent.launchers.exits import leave_exit, read_exit
-from agent.launchers.lease import boot_ms
+from agent.launchers.lease import NO_LEASE, boot_ms, lease_loss, read_lease
 from agent.launchers.stop_file import write_stop
 from agent.work_folder import WorkFolder
 
@@ -62,13 +62,18 @@ class ContainerLauncher:
         remembered = {
             "container": _name(order.folder),
             "engine": self._engine.program,
-            "lease": str(self._lease or ""),
-            "began_ms": boot_ms(),
+            "lease": str(self._lease or "") if order.leased else "",
+            "ordered_ms": order.ordered_ms,
             "memory_bytes": order.memory_bytes,
         }
         write_atomically(order.folder.launch_file, json.dumps(remembered).encode())
         if order.account is not None:
             give(order.folder, order.account)
+        if self._lease is not None and order.leased:
+            lease = read_lease(str(self._lease)) or NO_LEASE
+            if (loss := lease_loss(lease, order.ordered_ms, boot_ms())) is not None:
+                leave_exit(order.folder, Ended(143, stopped=True, cut_off_ms=loss[0]))
+                return
         try:
             self._engine.run(self._arguments(order), order.environment)
         except LauncherError as error:
@@ -97,8 +102,8 @@ class ContainerLauncher:
         return status
 
     def _watch_lease(self, folder: WorkFolder) -> None:
-        """By a process that outlives this agent; a second one leaves at once."""
-        if self._lease is not None:
+        """By a process that outlives this agent; a second one leaves at once. What is not leased needs none."""
+        if self._lease is not None and (read_json(folder.launch_file) or {}).get("lease"):
             subprocess.Popen(
                 [sys.executable, "-I", "-m", shim.__name__, str(folder.records)],
                 env=self._engine.environment,
@@ -211,7 +216,7 @@ def _inside(folder: WorkFolder, path: Path) -> PurePosixPath:
 
 def _ended(folder: WorkFolder, state: ContainerState) -> Ended:
     stopped = folder.stop_file.exists()
-    silent = read_json(folder.records / "silent.json") or {}
+    cut_off = read_json(folder.records / "cut_off.json") or {}
     limit = 0
     if state.oom_killed:
         order = read_json(folder.launch_file) or {}
@@ -221,6 +226,6 @@ def _ended(folder: WorkFolder, state: ContainerState) -> Ended:
         stopped=stopped,
         killed_after_grace=stopped and state.exit_code == 137,
         memory_limit_bytes=limit,
-        agent_silent_ms=int(silent.get("agent_silent_ms") or 0),
+        cut_off_ms=int(cut_off.get("cut_off_ms") or 0),
         trouble=state.error,
     )

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from agent.launchers.accounts import Account
+from agent.launchers.lease import boot_ms
 from agent.work_folder import WorkFolder
 
 CONTAINER_FOLDER = PurePosixPath("/trainmaster")  # where a container sees the work folder
@@ -29,6 +30,10 @@ class LaunchOrder:
     memory_bytes: int = 0  # 0 is no limit
     account: Account | None = None  # it runs as this system user; None: as the agent's
     standby_of: str = ""  # the job whose next attempt here a standby can begin; '': none can
+    leased: bool = True  # False: it goes on when the lease of this node has run out
+    ordered_ms: int = field(
+        default_factory=boot_ms
+    )  # it runs under a lease that has held since then, or not at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +54,8 @@ class Ended:
     stopped: bool = False  # it ended because it was asked to
     killed_after_grace: bool = False
     memory_limit_bytes: int = 0  # not 0 when it was ended for using more than this
-    agent_silent_ms: int = (
-        0  # not 0 when it was ended because the agent had not renewed its lease for so long
+    cut_off_ms: int = (
+        0  # not 0 when it was ended because no heartbeat of this node was acknowledged for so long
     )
     vanished: bool = False  # whoever watched it is gone, so the exit code is a guess
     trouble: str = ""  # a sentence when the launcher itself failed
@@ -74,7 +79,7 @@ class Launcher(Protocol):
       may be called again; the shortest grace counts. What has not started or has ended ignores it.
     - When `poll` says Ended, nothing is left alive: no child, no grandchild, no daemon it left behind. How it ended
       is what the launcher saw, whatever the job wrote into its folder.
-    - Given a lease, it ends what it started when the agent no longer renews it (agent/lease.py).
+    - What is leased runs only while the node's lease holds (agent/lease.py), also when nobody calls the launcher.
     - Values of secrets are never written to disk and never on a command line.
     - All methods are safe to call from any thread, but not twice at the same time for one folder.
     """

@@ -26,7 +26,7 @@ def read_exit(folder: WorkFolder) -> Ended | None:
         stopped=bool(document.get("stopped")),
         killed_after_grace=bool(document.get("killed_after_grace")),
         memory_limit_bytes=int(document.get("memory_limit_bytes") or 0),
-        agent_silent_ms=int(document.get("agent_silent_ms") or 0),
+        cut_off_ms=int(document.get("cut_off_ms") or 0),
         vanished=bool(document.get("vanished")),
         trouble=str(document.get("trouble", "")),
     )
@@ -38,7 +38,7 @@ def leave_exit(folder: WorkFolder, ended: Ended) -> Ended:
         "stopped": ended.stopped,
         "killed_after_grace": ended.killed_after_grace,
         "memory_limit_bytes": ended.memory_limit_bytes,
-        "agent_silent_ms": ended.agent_silent_ms,
+        "cut_off_ms": ended.cut_off_ms,
         "vanished": ended.vanished,
         "trouble": ended.trouble,
     }

@@ -6,6 +6,10 @@ import struct
 import time
 from pathlib import Path
 
+from platform_core.cluster.leases import NO_LEASE, Lease, covers, work_ms
+
+__all__ = ["LEASE", "NO_LEASE", "boot_ms", "lease_loss", "read_lease"]
+
 LEASE = struct.Struct("<QQQ")  # written by agent/lease.py
 
 
@@ -14,26 +18,22 @@ def boot_ms() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
 
 
-def read_lease(path: str) -> tuple[int, int, int] | None:
-    """Time of the last renewal, start of the unbroken run of renewals, and length, in milliseconds of `boot_ms`."""
+def read_lease(path: str) -> Lease | None:
+    """None where there is none that can be read."""
     try:
-        return LEASE.unpack(Path(path).read_bytes())
+        return Lease(*LEASE.unpack(Path(path).read_bytes()))
     except (OSError, struct.error):
         return None
 
 
-def lease_loss(path: str, began_ms: int) -> tuple[int, float] | None:
-    """How long the agent has been silent, in milliseconds, and the seconds left to save; None while the lease holds.
+def lease_loss(lease: Lease, ordered_ms: int, now_ms: int) -> tuple[int, float] | None:
+    """For how many ms no heartbeat was acknowledged, and the seconds left to save; None while the lease holds.
 
-    SIGTERM comes when two thirds of the lease have passed without a renewal, SIGKILL when all of it has.
+    SIGTERM comes when four fifths of the lease have passed without an acknowledgement, SIGKILL when all of it has.
     """
-    lease = read_lease(path)
-    if lease is None:
+    cut_off_ms = max(now_ms - lease.sent_ms, 1)
+    if not covers(lease, ordered_ms, now_ms):
+        return cut_off_ms, 0.0  # it may have run out and begun anew, as on a machine that was suspended
+    if cut_off_ms < work_ms(lease.length_ms):
         return None
-    renewed_ms, since_ms, length_ms = lease
-    silent_ms = max(boot_ms() - renewed_ms, 1)
-    if since_ms > began_ms:
-        return silent_ms, 0.0  # it was lost and began anew, as by a machine that was suspended
-    if silent_ms * 3 < length_ms * 2:
-        return None
-    return silent_ms, max(0.0, (length_ms - silent_ms) / 1000)
+    return cut_off_ms, lease.left_ms(now_ms) / 1000

@@ -50,7 +50,8 @@ class ProcessLauncher:
         document = {
             "folder": str(folder.path),
             "name": name,
-            "lease": str(self._lease or ""),
+            "lease": str(self._lease or "") if order.leased else "",
+            "ordered_ms": order.ordered_ms,
             "argv": order.argv,
             "cwd": str(order.cwd),
             "output": str(order.output),

@@ -1,9 +1,9 @@
 """The small process that owns an attempt's processes, so that the agent may die.
 
 Run isolated (`python -I -m agent.launchers.shim RECORDS`). It reads nothing but the attempt's two folders and the
-agent's lease. It takes the attempt by creating process.json (once, by link: a second shim finds it and leaves), starts
-the command, adopts every orphan below it, obeys the `stop` file, ends the command when the agent no longer renews its
-lease, and writes exit.json when nothing is left alive.
+node's lease. It takes the attempt by creating process.json (once, by link: a second shim finds it and leaves), starts
+the command, adopts every orphan below it, obeys the `stop` file, ends the command before the lease runs out, and writes
+exit.json when nothing is left alive.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import IO, Any
 import psutil
 
 from agent.launchers.exits import reserve_exit, write_exit
-from agent.launchers.lease import boot_ms, lease_loss
+from agent.launchers.lease import NO_LEASE, boot_ms, lease_loss, read_lease
 
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
@@ -36,7 +36,6 @@ LAST_KILL_SECONDS = 20.0  # for processes that even SIGKILL does not end (stuck 
 DISK_FULL_CODE = 28  # of this process, when it cannot even begin
 DEFAULT_GRACE_SECONDS = 10.0  # when somebody other than the agent sends SIGTERM
 NOT_ASKED = float("inf")
-LEASE_TICK_SECONDS = 0.5
 
 
 class Shim:
@@ -49,9 +48,10 @@ class Shim:
         """`standby` waits on its standard input for the order; it gets this environment."""
         self.folder = Path(order["folder"])
         self.order, self.standby, self.environment = order, standby, environment
-        self.began_ms = boot_ms()
-        self.silent_ms = 0  # of the agent, when its lease ran out
-        self.next_lease_look = 0.0
+        self.lease = NO_LEASE  # as it was last read
+        self.cut_off_ms = (
+            0  # for how long no heartbeat had been acknowledged, when this was asked to end for it
+        )
         self.exit_code: int | None = None
         self.asked = False  # to stop
         self.stop_began = 0.0
@@ -64,6 +64,10 @@ class Shim:
 
     def run(self) -> dict[str, Any]:
         wake = self.listen()
+        self.watch_lease()
+        if self.cut_off_ms:  # the order is older than the lease
+            self.kill_all()  # a standby
+            return {"exit_code": 143, "stopped": True, "cut_off_ms": self.cut_off_ms}
         try:
             self.command_pid = self.begin()
         except (OSError, subprocess.SubprocessError) as error:
@@ -85,7 +89,7 @@ class Shim:
             "stopped": self.stop_at is not None,
             "killed_after_grace": self.killed_after_grace,
             "memory_limit_bytes": self.memory_limit_hit or self.cgroup_oom(),
-            "agent_silent_ms": self.silent_ms,
+            "cut_off_ms": self.cut_off_ms,
         }
 
     def listen(self) -> int:
@@ -108,16 +112,22 @@ class Shim:
 
     def watch_lease(self) -> None:
         """The platform starts the attempt elsewhere when this node is lost: before that, nothing may run here."""
-        now = time.monotonic()
-        if not self.order["lease"] or self.silent_ms or now < self.next_lease_look:
+        if not self.order["lease"]:
             return
-        self.next_lease_look = now + LEASE_TICK_SECONDS
-        loss = lease_loss(self.order["lease"], self.began_ms)
+        self.lease = read_lease(self.order["lease"]) or self.lease
+        loss = lease_loss(self.lease, self.order["ordered_ms"], boot_ms())
         if loss is None:
             return
-        self.silent_ms, self.lease_grace = loss
-        self.say(f"the agent was silent for {self.silent_ms // 1000} s: this ends before it starts elsewhere")
-        self.ask_stop(self.lease_grace)
+        cut_off_ms, seconds = loss
+        if not self.cut_off_ms:
+            self.cut_off_ms = cut_off_ms
+            waited = f"no heartbeat of this node was acknowledged for {cut_off_ms // 1000} s"
+            self.say(f"{waited}: this ends before it starts elsewhere")
+            if self.stop_at is None:
+                self.lease_grace = seconds
+            self.ask_stop(seconds)
+        if not seconds:
+            self.lease_grace = 0.0
 
     def begin(self) -> int:
         """The pid of the command, which may be told by its standard input what to run (trainmaster.torchrun.Order)."""
@@ -330,13 +340,17 @@ def watch_container(records: Path, order: dict[str, Any]) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return
-        while (loss := lease_loss(order["lease"], order["began_ms"])) is None:
+        lease = NO_LEASE
+        while True:
+            lease = read_lease(order["lease"]) or lease
+            if (loss := lease_loss(lease, order["ordered_ms"], boot_ms())) is not None:
+                break
             # The agent leaves exit.json when the container has ended, and deletes the folder afterwards.
             if (records / "exit.json").exists() or not (records / "launch.json").exists():
                 return
-            time.sleep(LEASE_TICK_SECONDS)
-        silent_ms, grace = loss
-        (records / "silent.json").write_text(json.dumps({"agent_silent_ms": silent_ms}))
+            time.sleep(TICK_SECONDS)
+        cut_off_ms, grace = loss
+        (records / "cut_off.json").write_text(json.dumps({"cut_off_ms": cut_off_ms}))
         subprocess.run([order["engine"], "stop", "--time", str(int(grace)), order["container"]], check=False)
 
 

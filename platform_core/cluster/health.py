@@ -32,6 +32,10 @@ class Silence:
     """The shell's clock asks what the silence up to now means; the limits answer."""
 
     now_ms: int
+    quiet_ms: int | None = None  # by a clock that nobody can set; None: since it was last seen
+    lease_ended: bool = (
+        True  # whether nothing that is leased can run there any more: before that no node is lost
+    )
     actor: str = "system"
     cause: str = ""
 
@@ -166,8 +170,9 @@ def _decide(health: NodeHealth, event: NodeEvent, limits: HealthLimits) -> tuple
         case Heartbeat(at_ms=at_ms) if state in (_SUSPECT, _LOST) and at_ms >= health.last_seen_ms:
             back = f"heard again after {format_duration_ms(max(0, at_ms - health.since_ms))}"
             return (_DRAINING if health.drain_requested else _READY), f"{back} as {state}"
-        case Silence(now_ms=now_ms):
-            return _meaning_of_silence(health, now_ms - health.last_seen_ms, limits)
+        case Silence(now_ms=now_ms, quiet_ms=quiet_ms):
+            quiet_ms = now_ms - health.last_seen_ms if quiet_ms is None else quiet_ms
+            return _meaning_of_silence(health, quiet_ms, event.lease_ended, limits)
         case DrainRequested() if state is _READY:
             return _DRAINING, f"drained by {who}{because}"
         case ResumeRequested() if state in (_DRAINING, _DRAINED):
@@ -177,9 +182,11 @@ def _decide(health: NodeHealth, event: NodeEvent, limits: HealthLimits) -> tuple
     return state, health.reason
 
 
-def _meaning_of_silence(health: NodeHealth, quiet_ms: int, limits: HealthLimits) -> tuple[NodeState, str]:
+def _meaning_of_silence(
+    health: NodeHealth, quiet_ms: int, lease_ended: bool, limits: HealthLimits
+) -> tuple[NodeState, str]:
     sentence = f"no heartbeat for {format_duration_ms(max(0, quiet_ms))}, the limit is "
-    if quiet_ms >= limits.lost_ms and health.state is not _LOST:
+    if quiet_ms >= limits.lost_ms and lease_ended and health.state is not _LOST:
         return _LOST, sentence + format_duration_ms(limits.lost_ms)
     if quiet_ms >= limits.suspect_ms and health.state not in (_SUSPECT, _LOST):
         return _SUSPECT, sentence + format_duration_ms(limits.suspect_ms)

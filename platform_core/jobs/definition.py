@@ -10,6 +10,7 @@ from platform_core.jobs.checkpoint_policy import CheckpointPolicy
 from platform_core.jobs.code_source import GitSource
 from platform_core.jobs.constraints import SPOT, Constraints
 from platform_core.jobs.corruption_check import CorruptionCheck
+from platform_core.jobs.cut_off import WhenCutOff
 from platform_core.jobs.field_readers import Scalar
 from platform_core.jobs.fields import Group, described, nested
 from platform_core.jobs.hangs import OnHang
@@ -31,13 +32,12 @@ from platform_core.jobs.parallel import Parallel
 from platform_core.jobs.retention_policy import RetentionPolicy
 from platform_core.jobs.roles import Role, roles
 from platform_core.jobs.transformer import Transformer
+from platform_core.jobs.urgency import DEFAULT_PRIORITY, LEAST_URGENT, MOST_URGENT, PRIORITIES
 from platform_core.units import HOUR_MS
 
 MAX_GPUS = 10_000
 MAX_HOURS = 720
 MAX_RESTARTS, MOST_RESTARTS, MOST_SPARES = 3, 100, 16
-MOST_URGENT, DEFAULT_PRIORITY, LEAST_URGENT = 0, 50, 100
-PRIORITIES = {"high": 20, "normal": DEFAULT_PRIORITY, "low": 80}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +156,13 @@ class JobSpec:
         "restart: it goes on from its last checkpoint. hold: it keeps its slots until a person has looked.",
         Group.SCHEDULING,
         default=OnHang.RESTART,
+    )
+    when_cut_off: WhenCutOff = described(  # noqa: RUF009
+        choice(WhenCutOff),
+        "When a node is cut off",
+        "stop: it ends there, then starts elsewhere. continue: it goes on there. overlap: both, so it may run twice.",
+        Group.SCHEDULING,
+        default=WhenCutOff.STOP,
     )
 
     spares: int = described(

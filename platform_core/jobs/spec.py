@@ -8,13 +8,7 @@ from typing import Any
 
 from platform_core.cluster.gpu_shares import shares_of
 from platform_core.jobs.checkpoint_policy import CheckpointPolicy
-from platform_core.jobs.definition import (
-    DEFAULT_PRIORITY,
-    LEAST_URGENT,
-    MOST_URGENT,
-    PRIORITIES,
-    JobSpec,
-)
+from platform_core.jobs.definition import JobSpec
 from platform_core.jobs.field_readers import Scalar
 from platform_core.jobs.fields import (
     Field,
@@ -32,6 +26,7 @@ from platform_core.jobs.parallel import check as check_parallel
 from platform_core.jobs.reader import Problem, Reader, SpecError, shown
 from platform_core.jobs.roles import check as check_roles
 from platform_core.jobs.transformer import check as check_transformer
+from platform_core.jobs.urgency import DEFAULT_PRIORITY, LEAST_URGENT, MOST_URGENT, PRIORITIES
 from platform_core.units import format_duration_ms
 
 __all__ = [

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+MOST_URGENT, DEFAULT_PRIORITY, LEAST_URGENT = 0, 50, 100
+PRIORITIES = {"high": 20, "normal": DEFAULT_PRIORITY, "low": 80}
+
 
 class Rank(IntEnum):
     MEMBER = 1

@@ -9,6 +9,7 @@ from platform_core.distribution.content.manifest import Manifest
 from platform_core.distribution.deployments.sharing import USUAL, Share
 from platform_core.jobs.checkpoint_policy import CheckpointPolicy
 from platform_core.jobs.corruption_check import CorruptionCheck
+from platform_core.jobs.cut_off import WhenCutOff
 from platform_core.jobs.parallel import NONE, Parallel
 from platform_core.jobs.roles import Role
 
@@ -72,6 +73,7 @@ class Launch:
     mount_dataset: bool = False  # it does not: it is read where it lies
     stream_dataset: bool = False  # the job starts with its first files; the others come ahead of use
     traceparent: str = ""  # of this attempt, as W3C Trace Context has it
+    when_cut_off: WhenCutOff = WhenCutOff.STOP
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import Any
 
 from platform_core.cluster.gpu_shares import larger, shares_of
-from platform_core.jobs.definition import DEFAULT_PRIORITY, LEAST_URGENT, MOST_URGENT
 from platform_core.jobs.fields import described, load_fields, plain_fields, read_fields, schema_of
 from platform_core.jobs.kinds import choice, line, size, slug, truth, whole, words
 from platform_core.jobs.reader import Problem, Reader, SpecError, shown
+from platform_core.jobs.urgency import DEFAULT_PRIORITY, LEAST_URGENT, MOST_URGENT
 from platform_core.serving.autoscaling import MOST_REPLICAS, ScalingPolicy
 from platform_core.serving.batching import BatchLimits
 from platform_core.serving.collection import Consent

@@ -45,6 +45,7 @@ class Gateway:
         self.revoked: set[str] = set()
         self.refusal: grpc.StatusCode | None = None  # with which every session is answered
         self.acknowledges = True
+        self.acknowledges_heartbeats = True
         self.lost_after_ms = 30_000
         self.clock_ahead_ms = 0
         self.authority = NodeAuthority("secret of the tests")
@@ -259,7 +260,8 @@ class _Session(session_pb2_grpc.AgentSessionServicer):
                 await gateway.heard(gateway.observed)
                 now_ms = time.time_ns() // 1_000_000 + self._gateway.clock_ahead_ms
                 ack = session_pb2.HeartbeatAck(sequence=message.heartbeat.sequence, at_ms=now_ms)
-                await outgoing.put(session_pb2.FromServer(heartbeat_ack=ack))
+                if gateway.acknowledges_heartbeats:
+                    await outgoing.put(session_pb2.FromServer(heartbeat_ack=ack))
             else:
                 await gateway.heard(message.observed)
         await outgoing.put(None)

@@ -26,11 +26,11 @@ def settings_agree(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
                 id="trainmaster.E001",
             )
         )
-    if suspect >= lost:
+    if suspect * 2 > lost:
         problems.append(
             Error(
-                f"A node is suspect after {suspect} s and lost after {lost} s, which is not later.",
-                hint="Let TRAINMASTER_LOST_AFTER_SECONDS be greater than TRAINMASTER_SUSPECT_AFTER_SECONDS.",
+                f"A node is suspect after {suspect} s and lost after {lost} s: late heartbeats would end its jobs.",
+                hint="Let TRAINMASTER_LOST_AFTER_SECONDS be at least twice TRAINMASTER_SUSPECT_AFTER_SECONDS.",
                 id="trainmaster.E002",
             )
         )

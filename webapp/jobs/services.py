@@ -32,7 +32,7 @@ from webapp.jobs.failing_nodes import readings_of_nodes
 from webapp.jobs.hangs import sweep as sweep_hangs
 from webapp.jobs.logs import cool as cool_logs
 from webapp.jobs.logs import delete as delete_logs
-from webapp.jobs.lost_members import end_on_silent_nodes
+from webapp.jobs.lost_members import end_on_silent_nodes, node_lost
 from webapp.jobs.mapping import job_columns
 from webapp.jobs.models import Job, Member
 from webapp.jobs.placement import Placing, place
@@ -296,15 +296,6 @@ def _gone(member: Member, at_ms: int) -> ev.MemberObserved:
         reason="the node came back without it (its data folder is new?)",
         end=EndReason.LAUNCHER,
     )
-
-
-def node_lost(node_id: str, at_ms: int, fence: Fence = transaction.atomic) -> None:
-    """Ends the member on this node of every gang that has one, and clears them from its wanted state."""
-    with fence():
-        clusters.touch([node_id])
-    for job_id in transitions.jobs_on(node_id):
-        with fence():
-            transitions.step(job_id, ev.NodeLost(at_ms=at_ms, actor="system", node=node_id))
 
 
 def stop_overdue(at_ms: int, fence: Fence = transaction.atomic) -> None:

@@ -1,6 +1,6 @@
 """Carries out what the node machine of the core decides: the guarded update, the event, who has to know."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from django.db import connection, transaction
@@ -19,9 +19,10 @@ from platform_core.cluster.health import (
 )
 from webapp.base.lease import Fence
 from webapp.events import services as events
-from webapp.nodes import liveness, mapping
+from webapp.nodes import liveness, mapping, silence
 from webapp.nodes.models import Node, Slot
 from webapp.nodes.signals import capacity_changed
+from webapp.nodes.silence import Heard
 
 KEEP_EVERY_MS = 5_000  # how far the durable copy of "last seen" may lag behind the one in Redis
 
@@ -69,7 +70,9 @@ def apply(before: NodeHealth, result: NodeStep, actor: str) -> NodeStep | None:
     return result
 
 
-def sweep(now_ms: int, fence: Fence = transaction.atomic) -> tuple[str, ...]:
+def sweep(
+    now_ms: int, fence: Fence = transaction.atomic, clock: Callable[[], int] = silence.boot_ms
+) -> tuple[str, ...]:
     """What heartbeats and silence mean by now, for every node. Returns the lost ones that have to be dealt with:
 
     those that became lost by this call, and those that still hold slots though they are lost, because whoever was
@@ -77,18 +80,14 @@ def sweep(now_ms: int, fence: Fence = transaction.atomic) -> tuple[str, ...]:
 
     Silence counts only while a gateway was there to hear: a platform that was stopped loses no node.
     """
-    since = liveness.heard_since(now_ms)
     seen = liveness.last_seen()
     held = Slot.objects.filter(node=OuterRef("pk")).exclude(attempt_id=None)
     nodes = list(Node.objects.annotate(holds=Exists(held)).order_by("id"))
+    heard = silence.look([node.id for node in nodes], clock)
     lost = [node.id for node in nodes if node.state == NodeState.LOST and node.holds]
     for node in nodes:
-        for event in _events(node, seen.get(node.id, 0), since, now_ms):
+        for event in _events(node, heard[node.id] if heard else None, seen.get(node.id, 0), now_ms):
             health = mapping.health(node)
-            if isinstance(event, Silence):
-                health = replace(
-                    health, last_seen_ms=max(health.last_seen_ms, seen.get(node.id, 0), since or 0)
-                )
             result = advance(health, event, mapping.limits())
             if result.health.state is health.state:
                 continue
@@ -107,13 +106,13 @@ def sweep(now_ms: int, fence: Fence = transaction.atomic) -> tuple[str, ...]:
     return tuple(lost)
 
 
-def _events(node: Node, seen_ms: int, since_ms: int | None, now_ms: int) -> Iterable[NodeEvent]:
+def _events(node: Node, heard: Heard | None, seen_ms: int, now_ms: int) -> Iterable[NodeEvent]:
     if node.state == NodeState.LOST:
         return  # it is back with its Hello, which tells what it still runs
-    if now_ms - seen_ms < mapping.limits().suspect_ms:
+    if heard is not None and heard.quiet_ms >= mapping.limits().suspect_ms:
+        yield Silence(now_ms=now_ms, quiet_ms=heard.quiet_ms, lease_ended=heard.lease_ended)
+    elif heard is not None and heard.again:
         yield Heartbeat(at_ms=max(seen_ms, node.last_seen_ms))
-    elif since_ms is not None:
-        yield Silence(now_ms=now_ms)
     if node.state == NodeState.DRAINING and not node.holds:  # type: ignore[attr-defined]
         yield Emptied(at_ms=now_ms)
 

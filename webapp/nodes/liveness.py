@@ -1,13 +1,16 @@
 """Who was heard when, in Redis: a heartbeat costs one round trip there and nothing in the database.
 
-Keys: `cluster:seen` (sorted set, node → ms), `cluster:telemetry:<node>` (JSON, expires), `cluster:exposition:<node>`
-(the same for Prometheus, see exposition.py), `cluster:full` and `cluster:ailing` (sets of nodes whose disk is full, and
-with symptoms of device health), `cluster:ear` (since when, and when last, a gateway was there to hear anybody),
-`cluster:holders:<manifest>` (sorted set, node → ms). Channel `wanted:<node>` carries hints to the node's gateway.
+Keys: `cluster:seen` (sorted set, node → ms), `cluster:acknowledged` (hash, node → the silence in ms after which it is
+lost, and a token that changes with each heartbeat; written before it is acknowledged, see silence.py),
+`cluster:telemetry:<node>` (JSON, expires), `cluster:exposition:<node>` (the same for Prometheus, see exposition.py),
+`cluster:full` and `cluster:ailing` (sets of nodes whose disk is full, and with symptoms of device health),
+`cluster:ear` (since when, and when last, a gateway was there to hear anybody), `cluster:holders:<manifest>` (sorted
+set, node → ms). Channel `wanted:<node>` carries hints to the node's gateway.
 """
 
 import asyncio
 import json
+import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
@@ -25,6 +28,7 @@ from webapp.base.identity import now_ms
 from webapp.nodes import exposition
 
 SEEN = "cluster:seen"
+ACKNOWLEDGED = "cluster:acknowledged"
 EAR = "cluster:ear"
 FULL = "cluster:full"
 AILING = "cluster:ailing"
@@ -80,7 +84,7 @@ class Recorder:
             beats, self._waiting, self._next = self._waiting, {}, None
             pipe = self._redis.pipeline(transaction=False)
             moment = now_ms()
-            pipe.zadd(SEEN, dict.fromkeys(beats, moment))
+            _record(pipe, beats, moment)
             for node_id, telemetry in beats.items():
                 _keep(pipe, node_id, telemetry)
             _note_disks(pipe, beats)
@@ -99,13 +103,23 @@ def recorder() -> Recorder:
 
 
 def saw(node_id: str, moment_ms: int) -> None:
-    client().zadd(SEEN, {node_id: moment_ms})
+    pipe = client().pipeline(transaction=False)
+    _record(pipe, [node_id], moment_ms)
+    pipe.execute()
+
+
+def _record(pipe: Any, node_ids: Iterable[str], moment_ms: int) -> None:
+    """Before what they said is acknowledged."""
+    record = f"{settings.LOST_AFTER_SECONDS * 1000} {secrets.token_hex(8)}"
+    nodes = list(node_ids)
+    pipe.zadd(SEEN, dict.fromkeys(nodes, moment_ms))
+    pipe.hset(ACKNOWLEDGED, mapping=dict.fromkeys(nodes, record))
 
 
 def heard(node_id: str, telemetry: Telemetry, moment_ms: int) -> None:
     """One heartbeat, for those who have no event loop."""
     pipe = client().pipeline(transaction=False)
-    pipe.zadd(SEEN, {node_id: moment_ms})
+    _record(pipe, [node_id], moment_ms)
     _keep(pipe, node_id, telemetry)
     _note_disks(pipe, {node_id: telemetry})
     _note_holders(pipe, {node_id: telemetry}, moment_ms)
@@ -225,16 +239,6 @@ def uplink_lags() -> dict[str, int]:
     return {
         node: max(0, arrived - newest) for node, (newest, arrived) in moments.items() if arrived >= oldest
     }
-
-
-def heard_since(moment_ms: int) -> int | None:
-    """Since when nodes could be heard without a gap; None while no gateway listens; 0 if none ever said so."""
-    values = client().hgetall(EAR)
-    if not values:
-        return 0
-    if moment_ms - int(values[b"last"]) > EAR_GAP_MS:
-        return None
-    return int(values[b"since"])
 
 
 def hint(node_ids: Iterable[str]) -> None:

@@ -248,6 +248,12 @@ def silent() -> dict[str, str]:
     return dict(rows.values_list("id", "state_reason"))
 
 
+def lost(node_ids: Iterable[str]) -> dict[str, int]:
+    """Those of these nodes that are lost, by id, with since when."""
+    rows = Node.objects.filter(id__in=list(node_ids), state=NodeState.LOST)
+    return dict(rows.values_list("id", "state_since_ms"))
+
+
 def hostname(node_id: str) -> str:
     return hostnames([node_id]).get(node_id, node_id)
 

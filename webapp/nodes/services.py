@@ -1,6 +1,6 @@
 """What happens to nodes and their slots. The gateway, the jobs app and operators call these."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from django.db import transaction
 from django.db.models import F, Q
@@ -13,7 +13,7 @@ from webapp.base.identity import new_id, now_ms
 from webapp.base.lease import Fence
 from webapp.base.rows import update_each
 from webapp.events import services as events
-from webapp.nodes import agentless, device_health, enrolment, health, liveness, maintenance
+from webapp.nodes import agentless, device_health, enrolment, health, liveness, maintenance, silence
 from webapp.nodes.certificates import node_authority
 from webapp.nodes.device_health import judge_devices, return_to_service
 from webapp.nodes.enrolment import create_bootstrap_token, revoke_bootstrap_token
@@ -29,7 +29,7 @@ from webapp.sockets import services as sockets
 
 __all__ = [
     "assign_slots", "authenticate", "book_maintenance", "book_maintenance_now", "cancel_maintenance",
-    "create_bootstrap_token", "drain", "give_notice", "heard_notice", "heartbeat", "hello", "join",
+    "create_bootstrap_token", "drain", "give_notice", "heard_notice", "heartbeat", "hello", "is_lost", "join",
     "judge_devices", "listening", "mark", "node_authority", "note_replaced_session", "read_labels", "readmit",
     "register", "release_slots", "resume", "return_to_service", "revoke", "revoke_bootstrap_token", "sweep",
     "touch", "turn_maintenance", "worker_heard",
@@ -119,9 +119,19 @@ def listening() -> None:
     liveness.listening(now_ms())
 
 
-def sweep(moment_ms: int | None = None, fence: Fence = transaction.atomic) -> tuple[str, ...]:
+def sweep(
+    moment_ms: int | None = None,
+    fence: Fence = transaction.atomic,
+    clock: Callable[[], int] = silence.boot_ms,
+) -> tuple[str, ...]:
     """Judge every node by its last heartbeat; the caller tells the jobs of the returned nodes that they are lost."""
-    return health.sweep(now_ms() if moment_ms is None else moment_ms, fence)
+    return health.sweep(now_ms() if moment_ms is None else moment_ms, fence, clock)
+
+
+def is_lost(node_id: str) -> bool:
+    """Whether it still counts as lost, until the end of this transaction: its Hello waits."""
+    rows = Node.objects.select_for_update(no_key=True).filter(id=node_id, state=NodeState.LOST)
+    return bool(rows.values_list("id", flat=True))
 
 
 # Nodes without the agent: called over REST

@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 
 from platform_core.errors import IllegalTransition, TrainmasterError
 from platform_core.jobs import spec as jobs_specification
+from platform_core.jobs.cut_off import WhenCutOff
 from platform_core.jobs.kind import JobKind
 from platform_core.jobs.launching import Strategy
 from platform_core.serving import spec as specification
@@ -231,7 +232,7 @@ def replica_spec(row: Endpoint, version_id: str, name: str) -> jobs_specificatio
         "command": list(_command(spec, version.version)), "gpu_type": spec.gpu_type, "num_gpus": spec.gpus,
         "cpus_per_gpu": spec.cpus, "memory_per_gpu": spec.memory_bytes, "priority": spec.priority,
         "max_runtime_hours": LONGEST_HOURS, "code": spec.code, "model": f"{version.model.name}:{version.version}",
-        "project": f"endpoint {row.name}",
+        "project": f"endpoint {row.name}", "when_cut_off": WhenCutOff.OVERLAP.value,
         **({"parallel": {"tp": spec.gpus}} if spec.gpus > 1 else {}),  # which keeps them on one node
     })  # fmt: skip
 

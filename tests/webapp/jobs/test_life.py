@@ -173,6 +173,7 @@ def test_a_lost_node_takes_its_gang_with_it_and_the_rest_stops(submit: Submit, c
     say(job, MemberPhase.RUNNING)
     lost = Member.objects.order_by("rank").first()
     assert lost is not None
+    Node.objects.filter(id=lost.node_id).update(state="lost")
     services.node_lost(lost.node_id, 10**13)
     assert Job.objects.get(id=job.id).stop == "restart"
     say(job, MemberPhase.EXITED, 143, only=1)

@@ -16,6 +16,7 @@ from tests.webapp.conftest import Cast
 from tests.webapp.jobs.conftest import say, state, tick
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
+from webapp.base.identity import now_ms
 from webapp.events.queries import story
 from webapp.jobs import lost_members, services
 from webapp.jobs.models import Job, Member
@@ -118,7 +119,7 @@ def test_an_operator_says_it_at_the_command_line(stuck: Job) -> None:
 @pytest.fixture
 def half(submit: Submit) -> Job:
     """One of its two nodes has lost its connections to the other, which says nothing."""
-    job = submit(max_restarts=3)
+    job = submit(max_restarts=3, when_cut_off="overlap")
     tick()
     say(job, MemberPhase.RUNNING)
     say(job, MemberPhase.EXITED, 1, only=0, reason="connection reset by peer", end=EndReason.NETWORK)
@@ -135,6 +136,64 @@ def test_a_failed_gang_does_not_wait_until_its_silent_node_counts_as_lost(half: 
     assert row.reason.startswith(f"rank 1 on {node.hostname} was lost: no heartbeat for 11 s; restart 1 of")
     assert silent_node().wanted_revision > before, "when it is heard again it ends its ranks"
     assert not Slot.objects.exclude(attempt_id=None).exists()
+
+
+@pytest.mark.parametrize("choice", ["stop", "continue"])
+def test_a_gang_that_may_not_run_twice_waits_for_its_silent_node(submit: Submit, choice: str) -> None:
+    """Its ranks there may have lost nothing but their peers and the platform."""
+    job = submit(max_restarts=3, when_cut_off=choice)
+    tick()
+    say(job, MemberPhase.RUNNING)
+    say(job, MemberPhase.EXITED, 1, only=0, reason="connection reset by peer", end=EndReason.NETWORK)
+    Node.objects.filter(id=silent_node().id).update(state="suspect")
+    lost_members.end_on_silent_nodes(10**13)
+    assert Job.objects.get(id=job.id).stop == "restart"
+
+
+@pytest.fixture
+def cut_off(submit: Submit) -> Job:
+    """It prefers to go on, and one of its two nodes counts as lost."""
+    job = submit(max_restarts=3, when_cut_off="continue")
+    tick()
+    say(job, MemberPhase.RUNNING)
+    Node.objects.filter(id=silent_node().id).update(state="lost", state_since_ms=now_ms())
+    services.node_lost(silent_node().id, now_ms())
+    services.node_lost(silent_node().id, now_ms())
+    return job
+
+
+def test_a_job_that_continues_when_cut_off_is_not_placed_elsewhere(cut_off: Job) -> None:
+    assert state(cut_off) == "running"
+    assert Slot.objects.filter(node=silent_node()).exclude(attempt_id=None).exists()
+    told = [event for event in story(f"job:{cut_off.id}") if event.kind == "CutOff"]
+    assert [event.cause for event in told] == [
+        f"{silent_node().hostname} is lost; its ranks there may go on, so they start elsewhere only once it is back, "
+        "or an operator declares them lost"
+    ]
+
+
+def test_an_operator_declares_lost_what_was_cut_off(cut_off: Job, cast: Cast) -> None:
+    lost = silent_node()
+    assert "Declare lost" in lost_page(cut_off, cast)
+    assert lost_members.declare_lost(actor_of(cast.admin), cut_off.id, "it has no power") == (lost.id,)
+    say(cut_off, MemberPhase.EXITED, 143, only=0)
+    assert Job.objects.get(id=cut_off.id).restarts == 1
+
+
+def lost_page(job: Job, cast: Cast) -> str:
+    client = Client()
+    client.force_login(cast.admin)
+    return client.get(f"/jobs/{job.id}/").content.decode()
+
+
+def test_a_node_that_came_back_meanwhile_keeps_what_it_runs(submit: Submit) -> None:
+    """Between the sweep that lost it and what follows it has said hello: its new order may have started."""
+    job = submit()
+    tick()
+    say(job, MemberPhase.RUNNING)
+    services.node_lost(silent_node().id, now_ms())
+    assert state(job) == "running"
+    assert Job.objects.get(id=job.id).stop == "none"
 
 
 def test_nodes_that_are_heard_are_waited_for(half: Job) -> None:

@@ -79,11 +79,10 @@ def running(submit: Callable[..., Job]) -> tuple[Job, str]:
 def lose(node: Node) -> None:
     """As the scheduler does once a gateway has listened for long enough and has not heard the node."""
     now = now_ms()
-    long_ago = now - 40_000
-    liveness.client().hset(liveness.EAR, mapping={"since": long_ago, "last": now})
-    liveness.saw(node.id, long_ago)
-    Node.objects.filter(id=node.id).update(last_seen_ms=long_ago)
-    for node_id in clusters.sweep(now):
+    liveness.listening(now)
+    clusters.sweep(now, clock=lambda: now)
+    liveness.listening(now + 1)
+    for node_id in clusters.sweep(now, clock=lambda: now + 130_000):
         jobs.node_lost(node_id, now)
 
 

@@ -110,6 +110,7 @@ def test_a_lost_node_makes_it_smaller_and_it_grows_when_the_node_is_back(submit:
     run_for_an_hour(job)
     lost = Member.objects.get(attempt__job=job, rank=0).node_id
     Node.objects.filter(id=lost).update(state="lost")
+    Node.objects.filter(id=lost).update(state="lost")
     jobs.node_lost(lost, now_ms())
     for rank in (1, 2, 3):
         say(job, MemberPhase.EXITED, 143, only=rank)

@@ -118,6 +118,7 @@ def test_when_a_node_is_lost_the_gang_goes_on_with_its_spare_before_others(gang:
     lost = sorted(nodes_of(gang))[0]
     kept = nodes_of(gang) - {lost}
     Node.objects.filter(id=lost).update(state="lost")
+    Node.objects.filter(id=lost).update(state="lost")
     services.node_lost(lost, now_ms())
     tick()
     say(gang, MemberPhase.EXITED, 143, end=EndReason.STOPPED)
@@ -133,6 +134,7 @@ def test_among_free_nodes_it_goes_to_the_one_that_is_ready(gang: Job) -> None:
     spare = Spare.objects.get().node_id
     lost = sorted(nodes_of(gang))[0]
     kept = nodes_of(gang) - {lost}
+    Node.objects.filter(id=lost).update(state="lost")
     Node.objects.filter(id=lost).update(state="lost")
     services.node_lost(lost, now_ms())
     say(gang, MemberPhase.EXITED, 143, end=EndReason.STOPPED)

@@ -88,6 +88,7 @@ def test_a_job_that_could_not_save_in_time_goes_on_elsewhere_too(
     tick()
     say(movable, MemberPhase.RUNNING)
     clusters.give_notice(SYSTEM, spot.id, 120)
+    Node.objects.filter(id=spot.id).update(state="lost")
     jobs.node_lost(spot.id, now_ms())
     assert state(movable) == "preempted"
 

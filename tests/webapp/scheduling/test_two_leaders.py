@@ -35,6 +35,7 @@ def a_node_falls_silent(cluster: list[Node], job: Job) -> None:
     silent_since = now_ms() - DAY_MS
     Node.objects.update(last_seen_ms=silent_since)
     liveness.saw(cluster[0].id, silent_since)
+    clusters.sweep(clock=lambda: 0)  # it was first seen a day before now
 
 
 def a_heartbeat_is_to_be_kept(cluster: list[Node], job: Job) -> None:

@@ -950,6 +950,23 @@ Global___ProfileOrder: _TypeAlias = ProfileOrder  # noqa: Y015
 class Launch(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    class _WhenCutOff:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _WhenCutOffEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Launch._WhenCutOff.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        WHEN_CUT_OFF_UNSPECIFIED: Launch._WhenCutOff.ValueType  # 0
+        STOP: Launch._WhenCutOff.ValueType  # 1
+        CONTINUE: Launch._WhenCutOff.ValueType  # 2
+        OVERLAP: Launch._WhenCutOff.ValueType  # 3
+
+    class WhenCutOff(_WhenCutOff, metaclass=_WhenCutOffEnumTypeWrapper): ...
+    WHEN_CUT_OFF_UNSPECIFIED: Launch.WhenCutOff.ValueType  # 0
+    STOP: Launch.WhenCutOff.ValueType  # 1
+    CONTINUE: Launch.WhenCutOff.ValueType  # 2
+    OVERLAP: Launch.WhenCutOff.ValueType  # 3
+
     @_typing.final
     class EnvironmentEntry(_message.Message):
         DESCRIPTOR: _descriptor.Descriptor
@@ -1021,6 +1038,7 @@ class Launch(_message.Message):
     PARALLEL_FIELD_NUMBER: _builtins.int
     CORRUPTION_CHECK_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
+    WHEN_CUT_OFF_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     job_name: _builtins.str
     attempt: _builtins.int
@@ -1045,6 +1063,8 @@ class Launch(_message.Message):
     """the job starts with its first files; the others come ahead of use"""
     traceparent: _builtins.str
     """W3C trace context of this attempt, for its log lines and its processes"""
+    when_cut_off: Global___Launch.WhenCutOff.ValueType
+    """what becomes of it once the lease of its node has run out"""
     @_builtins.property
     def command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -1115,10 +1135,11 @@ class Launch(_message.Message):
         parallel: Global___Parallel | None = ...,
         corruption_check: Global___CorruptionCheck | None = ...,
         traceparent: _builtins.str = ...,
+        when_cut_off: Global___Launch.WhenCutOff.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "checkpoint", b"checkpoint", "code", b"code", "corruption_check", b"corruption_check", "dataset", b"dataset", "delivery", b"delivery", "model", b"model", "parallel", b"parallel", "resume", b"resume", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "attempt", b"attempt", "checkpoint", b"checkpoint", "checkpoint_upload_url", b"checkpoint_upload_url", "code", b"code", "command", b"command", "container_image", b"container_image", "corruption_check", b"corruption_check", "cpus_per_gpu", b"cpus_per_gpu", "dataset", b"dataset", "delivery", b"delivery", "environment", b"environment", "hyperparameters_json", b"hyperparameters_json", "job_id", b"job_id", "job_name", b"job_name", "master_address", b"master_address", "master_port", b"master_port", "memory_per_gpu_bytes", b"memory_per_gpu_bytes", "model", b"model", "mount_dataset", b"mount_dataset", "node_rank", b"node_rank", "nodes", b"nodes", "parallel", b"parallel", "resume", b"resume", "roles", b"roles", "secrets", b"secrets", "seed", b"seed", "slots", b"slots", "strategy", b"strategy", "stream_dataset", b"stream_dataset", "team", b"team", "traceparent", b"traceparent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "attempt", b"attempt", "checkpoint", b"checkpoint", "checkpoint_upload_url", b"checkpoint_upload_url", "code", b"code", "command", b"command", "container_image", b"container_image", "corruption_check", b"corruption_check", "cpus_per_gpu", b"cpus_per_gpu", "dataset", b"dataset", "delivery", b"delivery", "environment", b"environment", "hyperparameters_json", b"hyperparameters_json", "job_id", b"job_id", "job_name", b"job_name", "master_address", b"master_address", "master_port", b"master_port", "memory_per_gpu_bytes", b"memory_per_gpu_bytes", "model", b"model", "mount_dataset", b"mount_dataset", "node_rank", b"node_rank", "nodes", b"nodes", "parallel", b"parallel", "resume", b"resume", "roles", b"roles", "secrets", b"secrets", "seed", b"seed", "slots", b"slots", "strategy", b"strategy", "stream_dataset", b"stream_dataset", "team", b"team", "traceparent", b"traceparent", "when_cut_off", b"when_cut_off"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015

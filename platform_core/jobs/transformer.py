@@ -26,6 +26,8 @@ class Recompute(StrEnum):
     # the core of attention (Korthikanti et al. 2022, section 5); with flash attention, which keeps nothing of it, norms
     # and activations instead (Megatron Core, recompute modules layernorm and mlp)
     SELECTIVE = "selective"
+    # every second matrix product, and norms and activations (torchtitan, selective checkpoints by operator)
+    OPERATORS = "operators"
     FULL = "full"  # all of a layer
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from platform_core.parallelism.calibration import Calibration
-from platform_core.parallelism.plan import Plan, Run, run_of, title
+from platform_core.parallelism.plan import Plan, Run, room, run_of, title
 from platform_core.parallelism.request import PlanRequest
 from platform_core.parallelism.search import Answer, search
-from platform_core.units import format_bytes, format_duration_ms, format_micro_dollars, plural
+from platform_core.units import format_duration_ms, format_micro_dollars, plural
 
 PLANS = 8
 MOST_SCALED = 4_096
@@ -130,20 +130,33 @@ def _ranked(plan: Plan, request: PlanRequest, price: int) -> Ranked:
     return Ranked(plan, title(plan.layout), _LIMITS[plan.limited_by], run)
 
 
+def _with_room(ranked: tuple[Ranked, ...]) -> str:
+    """The fastest plan that fits wherever in its band it lies."""
+    roomy = next((other for other in ranked if not other.plan.is_tight), None)
+    if roomy is None:
+        return f"none of the {len(ranked)} fastest layouts surely does"
+    slower = roomy.plan.step_ms / ranked[0].plan.step_ms - 1
+    micro = f"micro-batches of {roomy.plan.layout.micro_batch}"
+    return f"{roomy.title} with {micro} does, {slower:.0%} slower"
+
+
 def _sentence(request: PlanRequest, answer: Answer, ranked: tuple[Ranked, ...]) -> str:
     where = f"{plural(request.gpus, 'GPU')} of {request.gpu_type}"
     if not ranked:
         return f"It does not fit on {where}."
     best = ranked[0]
-    fits = f"It fits on {where} with {best.title}"
+    verdict = "may not fit" if best.plan.is_tight else "fits"
+    fits = f"It {verdict} on {where} with {best.title}"
     if answer.offloaded:
         fits += ", only with the optimizer in the memory of the hosts"
-    pace = f"{best.plan.tokens_per_second:,} tokens/s, MFU {best.plan.mfu:.0%}, {format_bytes(best.plan.memory.total)}"
+    pace = f"{best.plan.tokens_per_second:,} tokens/s, MFU {best.plan.mfu:.0%}, {room(best.plan)}"
     text = f"{fits}: {pace} a GPU"
     if best.run:
         text += f"; {format_duration_ms(best.run.duration_ms)}"
         if best.run.cost_micro_dollars:
             text += f", {format_micro_dollars(best.run.cost_micro_dollars)}"
+    if best.plan.is_tight:
+        text += f"; {_with_room(ranked)}"
     simplest = answer.simplest
     if simplest is not None and title(simplest.layout) != best.title:
         return f"{text}. {title(simplest.layout)} is as fast within 2 % and simpler."

@@ -18,7 +18,7 @@ class Calibration:
 
     factor: float = 1.0
     low: float = 0.9
-    high: float = 1.2
+    high: float = 1.5
     rows: int = 0
 
     @property

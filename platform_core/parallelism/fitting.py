@@ -15,18 +15,22 @@ from platform_core.units import GIB
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The memory of the fullest stage; `refusal` where that is more than the GPU has."""
+    """The memory of the fullest stage; `refusal` where that is more than the GPU has.
+
+    `is_tight`: it is less, and within the band of the prediction it may be more.
+    """
 
     stage: int
     memory: Memory
     refusal: Refusal | None
+    is_tight: bool = False
 
 
 def fit(shape: ModelShape, layout: Layout, cluster: Cluster, recipe: Recipe, global_batch: int) -> Fit:
     stage, held = fullest(shape, layout, cluster, recipe, global_batch)
     limit = cluster.gpu.memory_bytes
     if held.total <= limit:
-        return Fit(stage, held, None)
+        return Fit(stage, held, None, held.high > limit)
     sentence = f"needs {_gib(held.total)} GiB of {_gib(limit)}"
     for change, other in _remedies(layout):
         needed = fullest(shape, other, cluster, recipe, global_batch)[1].total

@@ -13,7 +13,7 @@ from platform_core.parallelism.fitting import fit
 from platform_core.parallelism.hardware import Cluster
 from platform_core.parallelism.layout import MODERN, Layout, Recipe, refusals
 from platform_core.parallelism.model_shape import ModelShape
-from platform_core.parallelism.plan import Plan, plan_of, run_of, title
+from platform_core.parallelism.plan import Plan, plan_of, room, run_of, title
 from platform_core.parallelism.request import shape_of
 from platform_core.parallelism.search import search
 from platform_core.units import format_bytes, format_duration_ms, format_micro_dollars, plural
@@ -23,7 +23,7 @@ from platform_core.units import format_bytes, format_duration_ms, format_micro_d
 class Estimate:
     """`sentence`: whether it fits, and how long and dear the whole training is; `remedy`: what would fit."""
 
-    fits: bool | None  # None: not known
+    fits: bool | None  # None: not known, or only where memory is near the lower end of its band
     sentence: str
     plan: Plan | None
     remedy: str = ""
@@ -90,9 +90,7 @@ def estimate(spec: JobSpec, cluster: Cluster, price: int, calibration: Calibrati
         answer = search(shape, cluster, recipe, batch, keep=1, calibration=calibration)
         if answer.plans and not answer.offloaded:
             plan = answer.plans[0]
-            return Estimate(
-                True, _fits(spec, plan, f"fits on {where} with {title(plan.layout)}", price), plan
-            )
+            return _estimate(spec, plan, where, price)
         why = answer.refusal.sentence if answer.refusal else "no layout fits"
         return Estimate(False, f"does not fit on {where}: {why}", None, _more(spec, shape, cluster))
     for refusal in refusals(shape, layout, cluster, batch):
@@ -101,11 +99,20 @@ def estimate(spec: JobSpec, cluster: Cluster, price: int, calibration: Calibrati
         sentence = f"does not fit on {where} with {title(layout)}: {refused.sentence}"
         return Estimate(False, sentence, None, _other(spec, shape, cluster))
     plan = plan_of(shape, layout, cluster, recipe, batch, calibration)
-    return Estimate(True, _fits(spec, plan, f"fits on {where} with {title(layout)}", price), plan)
+    return _estimate(spec, plan, where, price)
 
 
 def recipe_of(asked: Transformer) -> Recipe:
     return replace(MODERN, precision=asked.precision)
+
+
+def _estimate(spec: JobSpec, plan: Plan, where: str, price: int) -> Estimate:
+    """Whether it fits is not known where only a part of the band does."""
+    verdict = f"{{}} on {where} with {title(plan.layout)}"
+    if not plan.is_tight:
+        return Estimate(True, _fits(spec, plan, verdict.format("fits"), price), plan)
+    tight = f"{verdict.format('may not fit')}, which needs {room(plan)} a GPU"
+    return Estimate(None, _fits(spec, plan, tight, price), plan)
 
 
 def _fits(spec: JobSpec, plan: Plan, sentence: str, price: int) -> str:

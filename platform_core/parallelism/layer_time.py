@@ -79,6 +79,8 @@ def layer(part: Slice) -> LayerWork:
     again = Work()
     if part.layout.recompute is Recompute.FULL:
         again = forward
+    elif part.layout.recompute is Recompute.OPERATORS:
+        again = Work(linear_forward.seconds / 2) + other_forward + Work(0.0, FORWARD_KERNELS * share / 2)
     elif part.layout.recompute is Recompute.SELECTIVE:
         again = other_forward if part.recipe.flash_attention else core_forward
         again += Work(0.0, FORWARD_KERNELS * share / 5)

@@ -29,9 +29,10 @@ class Recipe:
     gradient_bytes: int = 4  # of one parameter, accumulated
     reduce_bytes: int = 4  # of one parameter, sent
     optimizer_traffic: int = 34  # bytes of one parameter that the update reads and writes
-    loss_bytes: int = (
-        6  # of one logit, beside its fp32 value: in half precision, and gradients on the way back
-    )
+    # of one logit, beside its fp32 value: in half precision, its logarithm, and gradients on the way back; without a
+    # fused loss each is a tensor of its own. Where the vocabulary is divided, softmax is taken apart into more of them
+    loss_bytes: int = 10
+    parallel_loss_bytes: int = 14
     head_traffic: int = 20  # bytes of one logit that the loss reads and writes
     overlaps_gradients: bool = True  # reduced while the backward pass goes on
     overlaps_stages: bool = True  # activations travel between stages while others are computed
@@ -52,6 +53,7 @@ MEGATRON = Recipe(
     reduce_bytes=2,
     optimizer_traffic=60,
     loss_bytes=0,
+    parallel_loss_bytes=0,
     head_traffic=50,
     overlaps_gradients=False,
     overlaps_stages=False,

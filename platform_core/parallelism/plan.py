@@ -12,7 +12,7 @@ from platform_core.parallelism.layout import Layout, Recipe
 from platform_core.parallelism.memory import Memory, memory
 from platform_core.parallelism.model_shape import ModelShape
 from platform_core.parallelism.step_time import StepTime, step_time
-from platform_core.units import HOUR_MS
+from platform_core.units import HOUR_MS, format_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ class Plan:
     mfu: float
     memory: Memory  # of the fullest stage
     stage: int  # which that is
+    is_tight: bool  # within the band of the prediction it may need more than the GPU has
     limited_by: str
 
     @property
@@ -58,6 +59,7 @@ def plan_of(
         mfu=flops / seconds / (layout.gpus * cluster.gpu.bf16_rate),
         memory=held.memory,
         stage=held.stage,
+        is_tight=held.is_tight,
         limited_by=max(step.parts, key=lambda part: part[1])[0],
     )
 
@@ -68,6 +70,12 @@ def memory_by_stage(
     return tuple(
         memory(shape, layout, cluster, recipe, global_batch, stage) for stage in range(layout.pipeline)
     )
+
+
+def room(plan: Plan) -> str:
+    """ "71.6 GiB (53.7 GiB to 84.5 GiB)": what a GPU holds, with the band of the prediction."""
+    held = plan.memory
+    return f"{format_bytes(held.total)} ({format_bytes(held.low)} to {format_bytes(held.high)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,10 @@ def _degrees(shape: ModelShape, cluster: Cluster, global_batch: int, limits: Lim
                     yield Degrees(data, tensor, context, pipeline)
 
 
+# Recompute by operator lies between them in time and memory; whoever has it states it in the job file.
+_RECOMPUTE = (Recompute.NONE, Recompute.SELECTIVE, Recompute.FULL)
+
+
 def _variants(shape: ModelShape, cluster: Cluster, degrees: Degrees, limits: Limits) -> Iterator[Layout]:
     for micro, virtual, expert, (zero, shard), sequence_parallel, recompute in product(
         limits.micro_batches,
@@ -64,7 +68,7 @@ def _variants(shape: ModelShape, cluster: Cluster, degrees: Degrees, limits: Lim
         _expert_degrees(shape, degrees),
         _sharding(cluster, degrees),
         (False, True) if degrees.tensor > 1 else (False,),
-        Recompute,
+        _RECOMPUTE,
     ):
         yield Layout(
             data=degrees.data,

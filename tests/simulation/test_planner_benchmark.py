@@ -102,7 +102,10 @@ def test_a_measured_layout_that_the_planner_would_not_offer_is_predicted_with_th
             f"{COLUMNS}\n64,512,8,3072,32,30,2048,1,64,1,0",
             "iteration time (ms) is '0'; it must be more than 0",
         ),
-        (f"{COLUMNS},recompute\n{ROWS[0]},some", "recompute is 'some'; it is none, selective, full"),
+        (
+            f"{COLUMNS},recompute\n{ROWS[0]},some",
+            "recompute is 'some'; it is none, selective, operators, full",
+        ),
         (f"{COLUMNS},sequence parallel\n{ROWS[0]},maybe", "sequence parallel is 'maybe'; it is yes or no"),
         (
             f"{COLUMNS}\n8,20,2,1024,16,24,1024,1,8,1,171",

@@ -48,8 +48,14 @@ class LayoutPlanOut(serializers.Serializer[Any]):
         child=serializers.FloatField(), help_text="By part; communication only where nothing hides it."
     )
     memory_bytes = serializers.DictField(
-        child=serializers.IntegerField(), help_text="By part, of the fullest pipeline stage."
+        child=serializers.IntegerField(),
+        help_text="By part, of the fullest pipeline stage.",
     )
+    memory_low_bytes = serializers.IntegerField(
+        help_text="Nine of ten published figures lie between this and memory_high_bytes."
+    )
+    memory_high_bytes = serializers.IntegerField()
+    may_not_fit = serializers.BooleanField(help_text="memory_high_bytes is more than the GPU has.")
     limited_by = serializers.CharField()
     run = TrainingOut(allow_null=True, help_text="Of all tokens; null unless tokens_billions is given.")
 
@@ -189,6 +195,9 @@ def _plan(ranked: Ranked, asked: PlanRequest) -> dict[str, Any]:
         "bubble_share": plan.bubble_share,
         "step_seconds": dict(plan.step.parts),
         "memory_bytes": {**asdict(plan.memory), "total": plan.memory.total},
+        "memory_low_bytes": plan.memory.low,
+        "memory_high_bytes": plan.memory.high,
+        "may_not_fit": plan.is_tight,
         "limited_by": ranked.limited_by,
         "run": ranked.run and asdict(ranked.run),
     }

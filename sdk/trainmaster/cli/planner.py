@@ -89,6 +89,11 @@ def _read(file: Path) -> dict[str, Any]:
     return {"config": content} if marks & content.keys() else content
 
 
+def _memory(one: Mapping[str, Any]) -> str:
+    size = format_bytes(one["memory_bytes"]["total"])
+    return f"{size}, may not fit" if one.get("may_not_fit") else size
+
+
 def _row(one: Mapping[str, Any]) -> tuple[Any, ...]:
     run = one["run"]
     cost = (
@@ -96,7 +101,7 @@ def _row(one: Mapping[str, Any]) -> tuple[Any, ...]:
     )
     return (
         one["title"], one["layout"]["micro_batch"], format_duration_ms(one["step_ms"]), one["tokens_per_second"],
-        f"{one['mfu']:.0%}", format_bytes(one["memory_bytes"]["total"]),
+        f"{one['mfu']:.0%}", _memory(one),
         format_duration_ms(run["duration_ms"]) if run else "", cost if run else "",
         one["limited_by"],
     )  # fmt: skip

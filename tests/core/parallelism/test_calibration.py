@@ -29,7 +29,7 @@ def test_the_constant_is_the_median_ratio_that_one_bad_row_does_not_move() -> No
 
 
 def test_nothing_measured_leaves_the_prediction_and_a_wide_band() -> None:
-    assert calibrate([]) == Calibration(1.0, 0.9, 1.2, 0)
+    assert calibrate([]) == Calibration(1.0, 0.9, 1.5, 0)
     assert calibrate([(1.0, 1.3)]).factor == pytest.approx(1.3)
     assert errors_leave_one_out([(1.0, 2.0)]) == [-0.5]
 

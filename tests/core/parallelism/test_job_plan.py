@@ -45,9 +45,19 @@ def test_the_layout_of_the_job_file_is_estimated_with_days_and_cost() -> None:
 
 def test_without_a_layout_the_fastest_one_is_named() -> None:
     fits, sentence, _ = said(job(8, LLAMA_8B))
-    assert fits
-    assert sentence.startswith("fits on 8 x a100-80gb with DP 8 (ZeRO 2); ")
+    assert fits is None
+    assert sentence.startswith("may not fit on 8 x a100-80gb with FSDP 8, which needs ")
     assert "$" not in sentence
+
+
+def test_a_layout_fits_only_where_the_upper_end_of_its_band_does() -> None:
+    verdicts = {}
+    for layers in range(16, 160, 4):
+        fits, sentence, _ = said(job(8, {**LLAMA_8B, "layers": layers}, parallel={"fsdp": 8}))
+        verdicts[layers] = fits
+        assert sentence.split(" on ")[0] == {True: "fits", None: "may not fit", False: "does not fit"}[fits]
+    order = list(dict.fromkeys(verdicts.values()))
+    assert order == [True, None, False]
 
 
 def test_without_tokens_a_step_and_the_memory_are_said() -> None:
@@ -61,7 +71,7 @@ def test_a_layout_that_does_not_fit_is_told_why_and_what_would() -> None:
     assert not fits
     assert sentence.startswith("does not fit on 8 x a100-80gb with DDP 8: needs ")
     assert " GiB of 80" in sentence
-    assert remedy.startswith("DP 8 (ZeRO 2), micro-batches of 1 ")
+    assert remedy.startswith("FSDP 8, micro-batches of 1 ")
     assert "would fit" in remedy
 
 

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from benchmarks.planner_published import published
 from platform_core.jobs.transformer import Precision, Recompute
+from platform_core.parallelism.calibration import Calibration
 from platform_core.parallelism.collectives import Group, all_reduce, all_to_all, link, ring_all_reduce, send
 from platform_core.parallelism.hardware import GPUS, PCIE_RATE, Cluster, gpu_of
 from platform_core.parallelism.layout import MEGATRON, MODERN, Kernels, Layout, refusals
-from platform_core.parallelism.memory import memory
+from platform_core.parallelism.memory import HIGH, LOW, memory
 from platform_core.parallelism.operators import flash, matmul
 from platform_core.parallelism.search import lower_bound
 from platform_core.parallelism.step_time import bubble, step_time
@@ -87,11 +88,29 @@ def test_published_steps_of_megatron_are_met_within_four_per_cent() -> None:
     assert max(map(abs, errors)) < 4
 
 
-def test_other_published_speeds_are_met_within_fourteen_per_cent() -> None:
-    """torchtitan and Llama 3."""
-    errors = [float(str(line["error"])) for line in published() if "Korthikanti" not in str(line["source"])]
-    assert len(errors) == 14
-    assert max(map(abs, errors)) < 14
+def _ratio(line: dict[str, object]) -> float:
+    """Measured over predicted seconds; the error of a speed is the other way round."""
+    predicted = 1 + float(str(line["error"])) / 100
+    return 1 / predicted if line["unit"] == "s" else predicted
+
+
+def test_the_band_of_a_step_holds_nine_of_ten_published_speeds() -> None:
+    """Of GPUs and layouts of any kind: where the context is divided, steps took up to half as long again."""
+    ratios = [_ratio(line) for line in published()]
+    held = [Calibration().low <= ratio <= Calibration().high for ratio in ratios]
+    assert len(held) == 31
+    assert sum(held) >= 0.9 * len(held)
+    assert max(ratios) > 1.2  # a narrower band would not
+
+
+def test_the_band_of_memory_holds_nine_of_ten_published_figures_and_most_are_met_within_ten_per_cent() -> (
+    None
+):
+    known = [line for line in published() if "memory_gib" in line]
+    ratios = [float(str(line["memory_gib"])) / float(str(line["predicted_gib"])) for line in known]
+    assert len(ratios) == 18
+    assert sum(LOW <= ratio <= HIGH for ratio in ratios) >= 0.9 * len(ratios)
+    assert sum(1 / 1.1 <= ratio <= 1.1 for ratio in ratios) >= 16
 
 
 def test_small_kernels_wait_for_the_host() -> None:

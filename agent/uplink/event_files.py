@@ -9,20 +9,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from time import monotonic
 from typing import Any
 
 from agent.files import read_json, write_atomically
 from agent.job_files import JobPath
-from agent.uplink.events import LONGEST_LINE, LONGEST_NAME, MOST_VALUES
 from agent.work_folder import WorkFolder
+from platform_core.errors import TrainmasterError
 from trainmaster.event_files.names import FILE_PREFIX, folder_of, prefix_of, written_at
-from trainmaster.event_files.reading import Scalar, Value, values_of
-from trainmaster.event_files.records import whole_records
-from trainmaster.event_files.rich import rich_fields
+from trainmaster.reader.pool import Lacking, Unreadable, read
 
 FOLDERS = ("work", "code", "checkpoints")  # of the attempt, where scripts write
 MOST_FILES = 100
@@ -118,20 +115,40 @@ class EventFiles:
 
     def _read(self, name: str, file: _File, lines: list[bytes]) -> bool:
         """One piece; whether there was one."""
-        place = JobPath(self._folder.path, name)
-        records = whole_records(place.read(file.offset, _PIECE_BYTES))
-        if not records.data and records.needs > _PIECE_BYTES:
-            records = whole_records(place.read(file.offset, records.needs))
-        prefix = prefix_of(folder_of(name), self._main or "")
-        values = (value for record in records.data for value in values_of(record, file.plugins))
-        lines += _lines(values, prefix)
-        file.offset += records.length
-        if records.is_corrupt:
+        try:
+            part = self._parsed(name, file, _PIECE_BYTES)
+            if part is not None and not part["records"] and part["needs"] > _PIECE_BYTES:
+                part = self._parsed(name, file, part["needs"])
+        except (Unreadable, Lacking) as error:
+            file.is_damaged = True
+            self._say(f"{error}. That is at byte {file.offset:,}; the rest of it is not read.")
+            return False
+        except TrainmasterError:  # no reader is free
+            self._is_behind = True
+            return False
+        if part is None:
+            return False
+        lines += (line.encode() for line in part["lines"])
+        file.plugins = part["plugins"]
+        file.offset += part["length"]
+        if part["is_corrupt"]:
             file.is_damaged = True
             self._say(
                 f"The event file {name} is damaged at byte {file.offset:,}; the rest of it is not read."
             )
-        return records.length > 0
+        return bool(part["length"] > 0)
+
+    def _parsed(self, name: str, file: _File, size: int) -> dict[str, Any] | None:
+        """Of so many bytes, where there are any."""
+        data = JobPath(self._folder.path, name).read(file.offset, size)
+        if not data:
+            return None
+        prefix = prefix_of(folder_of(name), self._main or "")
+        what = f"The event file {name}"
+        found: dict[str, Any] = read(
+            "agent.uplink.event_lines:parsed", what, data, prefix=prefix, plugins=file.plugins
+        )
+        return found
 
     def _unsent_bytes(self) -> int:
         """Blocks that were sent are given back, so those that the file has are still to be sent."""
@@ -163,36 +180,3 @@ class EventFiles:
             files = {str(name): _File(**file) for name, file in document["files"].items()}
             self._main, self._spool_bytes = document["main"], int(document["spool_bytes"])
             self._files = files
-
-
-def _lines(values: Iterable[Value], prefix: str) -> Iterator[bytes]:
-    """Scalars of one step that follow each other share a line. A value that is too long for a line is left out."""
-    step, at_ms, scalars = 0, 0, dict[str, float]()
-    for value in values:
-        key = f"{prefix}{value.key}"[:LONGEST_NAME]
-        if not isinstance(value, Scalar):
-            line = _rich_line(key, value)
-            if line is not None and len(line) <= LONGEST_LINE:
-                yield line
-            continue
-        if scalars and (value.step != step or key in scalars or len(scalars) == MOST_VALUES):
-            yield _line(kind="metrics", step=step, at_ms=at_ms, values=scalars)
-            scalars = {}
-        step, at_ms = value.step, value.at_ms
-        scalars[key] = value.value
-    if scalars:
-        yield _line(kind="metrics", step=step, at_ms=at_ms, values=scalars)
-
-
-def _rich_line(key: str, value: Value) -> bytes | None:
-    fields = rich_fields(value)
-    if fields is None:
-        return None
-    event = {"key": key, "step": value.step, "at_ms": value.at_ms, "index": fields.get("index", 0)}
-    if "document" in fields:
-        return _line(kind="value", type=fields["kind"], document=fields["document"], **event)
-    return _line(kind="value", type=fields["kind"], data=b64encode(fields["data"]).decode(), **event)
-
-
-def _line(**event: Any) -> bytes:
-    return json.dumps(event).encode() + b"\n"

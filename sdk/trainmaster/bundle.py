@@ -9,6 +9,9 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from platform_core.distribution.content.tiling import check_path
+from platform_core.errors import TrainmasterError
+
 DIFF_LIMIT = 512 * 1024
 # Made by tools; git ignores most of them by itself.
 SKIPPED_FOLDERS = frozenset(
@@ -20,9 +23,7 @@ SKIPPED_SUFFIXES = frozenset({".pyc", ".pyo"})
 
 def code_files(folder: Path) -> list[tuple[str, Path]]:
     """(path in the bundle, file), ordered: the files that git does not ignore, without git all but those of tools."""
-    listed = _git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    paths = _walk(folder) if listed is None else (folder / name for name in listed.split("\0") if name)
-    return sorted(set(_entries(folder, paths)))  # in a merge git lists a file once for each side
+    return sorted(set(_entries(folder, _code(folder))))  # in a merge git lists a file once for each side
 
 
 def data_files(folder: Path) -> list[tuple[str, Path]]:
@@ -41,6 +42,19 @@ def left_out(folder: Path, files: Iterable[tuple[str, Path]]) -> list[str]:
                 left.append(inner)
         folders[:] = [name for name in folders if name not in SKIPPED_FOLDERS]
     return sorted(left)
+
+
+def code_left_out(folder: Path, files: Iterable[tuple[str, Path]]) -> list[str]:
+    """What git does not ignore, without git everything, that is not among the files to send."""
+    sent = {path for path, _ in files}
+    inner = {path.relative_to(folder) for path in _code(folder) if os.path.lexists(path)}
+    return sorted(path.as_posix() for path in inner if path.as_posix() not in sent and not _is_of_tools(path))
+
+
+def shown(name: str) -> str:
+    """As a terminal prints it: a name on disk may be no text, or have an end of line."""
+    text = name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    return text if text.isprintable() else repr(text)
 
 
 def lineage(folder: Path) -> dict[str, str]:
@@ -62,18 +76,37 @@ def lineage(folder: Path) -> dict[str, str]:
 def _entries(folder: Path, paths: Iterator[Path]) -> Iterator[tuple[str, Path]]:
     root = folder.resolve()
     for path in paths:
-        parts = path.relative_to(folder).parts
-        if SKIPPED_FOLDERS.intersection(parts) or path.suffix in SKIPPED_SUFFIXES:
+        inner = path.relative_to(folder)
+        if _is_of_tools(inner) or not _is_valid(inner.as_posix()):
             continue
         # A deleted file that git still lists, a submodule, or a link that leads out of the folder.
         if path.is_file() and path.resolve().is_relative_to(root):
-            yield "/".join(parts), path
+            yield inner.as_posix(), path
+
+
+def _is_of_tools(inner: Path) -> bool:
+    return bool(SKIPPED_FOLDERS.intersection(inner.parts)) or inner.suffix in SKIPPED_SUFFIXES
+
+
+def _is_valid(name: str) -> bool:
+    try:
+        return bool(check_path(name))
+    except TrainmasterError:
+        return False
+
+
+def _code(folder: Path) -> Iterator[Path]:
+    listed = _git(
+        folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard", errors="surrogateescape"
+    )
+    return _walk(folder) if listed is None else (folder / name for name in listed.split("\0") if name)
 
 
 def _walk(folder: Path) -> Iterator[Path]:
     for base, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name not in SKIPPED_FOLDERS]
-        yield from (Path(base, name) for name in files)
+        links = [name for name in folders if os.path.islink(os.path.join(base, name))]
+        yield from (Path(base, name) for name in (*files, *links))
 
 
 def _bounded(diff: str) -> str:
@@ -84,7 +117,7 @@ def _bounded(diff: str) -> str:
     return f"{kept}\n[cut here: the whole diff has {size:,} bytes]\n"
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
+def _git(folder: Path, *arguments: str, errors: str = "replace") -> str | None:
     """None where git or the repository is missing."""
     try:
         done = subprocess.run(
@@ -92,7 +125,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.decode(errors="replace")
+    return done.stdout.decode(errors=errors)
 
 
 def _user() -> str:

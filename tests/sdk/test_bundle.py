@@ -1,3 +1,4 @@
+import os
 import subprocess
 from pathlib import Path
 
@@ -97,6 +98,40 @@ def test_without_git_the_lineage_tells_who_and_where(tmp_path: Path) -> None:
     assert set(bundle.lineage(tmp_path)) == {"submitted_from"}
 
 
+@pytest.mark.parametrize("has_git", [True, False], ids=["git", "no git"])
+def test_code_that_cannot_be_sent_is_named_and_the_rest_is_sent(tmp_path: Path, has_git: bool) -> None:
+    folder, elsewhere = tmp_path / "code", tmp_path / "data"
+    fill(folder, "train.py", "pack/a.py", "a\\b.py", "a\nb.py", "c:d.py", "old.pyc", "venv/x.py")
+    fill(elsewhere, "1.bin")
+    (folder / os.fsdecode(b"caf\xe9.py")).write_text("latin")
+    (folder / "linked").symlink_to(elsewhere)
+    (folder / "inner").symlink_to("pack")
+    (folder / "gone.py").symlink_to("nowhere.py")
+    if has_git:
+        git(folder, "init", "-q")
+        fill(folder, "data/huge.bin")
+        (folder / ".gitignore").write_text("data/\n")
+    files = bundle.code_files(folder)
+    assert set(names(files)) - {".gitignore"} == {"train.py", "pack/a.py"}
+    left = bundle.code_left_out(folder, files)
+    assert left == sorted(
+        ["a\\b.py", "a\nb.py", "c:d.py", os.fsdecode(b"caf\xe9.py"), "gone.py", "inner", "linked"]
+    )
+    assert "caf\\xe9.py" in [bundle.shown(name) for name in left]
+    assert "'a\\nb.py'" in [bundle.shown(name) for name in left]
+
+
+def test_a_deleted_file_and_a_submodule_of_git(repository: Path, tmp_path: Path) -> None:
+    """The one is nothing to send, the other is named."""
+    fill(repository, "library/x.py")
+    git(repository / "library", "init", "-q")
+    git(repository / "library", "add", ".")
+    git(repository / "library", "commit", "-q", "-m", "first")
+    git(repository, "-c", "advice.addEmbeddedRepo=false", "add", "library")
+    (repository / "other.py").unlink()
+    assert bundle.code_left_out(repository, bundle.code_files(repository)) == ["library"]
+
+
 def test_what_is_not_sent_of_a_folder_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     fill(folder, "a.txt", "b/c.txt", ".git/config", "old.pyc")
@@ -104,6 +139,10 @@ def test_what_is_not_sent_of_a_folder_is_named(tmp_path: Path) -> None:
     (folder / "passwords").symlink_to("/etc/passwd")
     (folder / "elsewhere").symlink_to(tmp_path)
     (folder / "broken").symlink_to("/nowhere")
+    fill(folder, "new\nline", "d/back\\slash", "d/e:f")
+    (folder / os.fsdecode(b"caf\xe9")).write_text("latin")
     files = bundle.data_files(folder)
     assert names(files) == ["a.txt", "b/c.txt", "same.txt"]
-    assert bundle.left_out(folder, files) == [".git", "broken", "elsewhere", "old.pyc", "passwords"]
+    odd = ["d/back\\slash", "d/e:f", "new\nline", os.fsdecode(b"caf\xe9")]
+    usual = [".git", "broken", "elsewhere", "old.pyc", "passwords"]
+    assert bundle.left_out(folder, files) == sorted([*odd, *usual])

@@ -1,5 +1,6 @@
 """`trainmaster dataset`: what a person is told of files that are not sent, and of a source that has changed."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,16 @@ def test_a_push_names_the_links_that_it_does_not_follow(
     assert "Left out: passwords; links that lead out of the folder" in result.stderr
     assert "data has no files to send." in result.stderr
     assert not platform.requests("POST", "uploads")
+
+
+def test_a_push_sends_the_rest_and_names_the_file_whose_name_is_not_utf8(
+    trainmaster: Trainmaster, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / os.fsdecode(b"caf\xe9.txt")).write_text("latin")
+    result = trainmaster("dataset", "push", "data", "--name", "faces", "--purpose", "train", code=1)
+    assert "Left out: caf\\xe9.txt; " in result.stderr
+    assert "names that are not UTF-8" in result.stderr
 
 
 @pytest.mark.parametrize("kind", ["added", "changed", "removed"])

@@ -14,9 +14,7 @@ from trainmaster.answers import Snapshot
 from trainmaster.cli import output
 from trainmaster.cli.commands import Failure
 from trainmaster.cli.session import connect
-from trainmaster.cli.upload import upload
-
-SHOWN_PATHS = 20  # of each kind; more are counted, or stand on the page
+from trainmaster.cli.upload import SHOWN_PATHS, name_left_out, upload
 
 
 @click.group()
@@ -65,13 +63,11 @@ def push(folder: Path, name: str, team: str, purpose: str, as_json: bool) -> Non
     """Send FOLDER as the next snapshot of a dataset, and print its id.
 
     The same content and purpose again give the same snapshot. Files of its newest snapshot are not sent again, and a
-    push that broke off goes on where it was. Links that lead out of FOLDER are not followed; they are named.
+    push that broke off goes on where it was. Links that lead out of FOLDER are not followed, and names that no
+    file of the platform may have are left out; all of them are named.
     """
     files = bundle.data_files(folder)
-    if left := bundle.left_out(folder, files):
-        more = f" and {len(left) - SHOWN_PATHS:,} more" if len(left) > SHOWN_PATHS else ""
-        why = "links that lead out of the folder or to a folder, and files of tools, are not sent"
-        click.echo(f"Left out: {', '.join(left[:SHOWN_PATHS])}{more}; {why}.", err=True)
+    name_left_out(bundle.left_out(folder, files), "files of tools")
     if not files:
         raise Failure(f"{folder} has no files to send.")
     with connect() as client:

@@ -14,7 +14,7 @@ from trainmaster import bundle
 from trainmaster.answers import ModelVersion
 from trainmaster.cli import output
 from trainmaster.cli.session import connect
-from trainmaster.cli.upload import upload
+from trainmaster.cli.upload import name_left_out, upload
 from trainmaster.client import Client
 from trainmaster.models import Models
 
@@ -251,6 +251,7 @@ def register(
         manifest = ""
         if folder is not None:
             files = bundle.data_files(folder)
+            name_left_out(bundle.left_out(folder, files), "files of tools")
             if not files:
                 raise click.UsageError(f"The folder {folder} has no files.")
             manifest = upload(client, "model", owner, name, files, f" of the model {name}")

@@ -15,7 +15,7 @@ from trainmaster.cli import job_file, output
 from trainmaster.cli.commands import Failure
 from trainmaster.cli.logs import follow
 from trainmaster.cli.session import connect
-from trainmaster.cli.upload import upload
+from trainmaster.cli.upload import name_left_out, upload
 from trainmaster.client import Client
 
 _NO_CHANGE = "No single change would start it now."
@@ -55,7 +55,7 @@ def submit(
     """Submit the job of the job file FILE, and print its id and its page.
 
     The folder `code` of the file (relative to it), or --code, is sent along: in a git repository all files that git
-    does not ignore. The commit and the uncommitted changes are kept with the job.
+    does not ignore. What of them cannot be sent is named. The commit and the uncommitted changes are kept with the job.
     """
     spec = job_file.change(job_file.read(file), settings)
     folder = code or folder_of(file, spec)
@@ -89,6 +89,7 @@ def folder_of(file: Path, spec: dict[str, Any]) -> Path | None:
 
 def send(client: Client, folder: Path, spec: dict[str, Any]) -> str:
     files = bundle.code_files(folder)
+    name_left_out(bundle.code_left_out(folder, files), "submodules of git")
     if not files:
         raise Failure(f"The code folder {folder} has no files, or git ignores all of them.")
     name = str(spec.get("name") or folder.name)

@@ -10,8 +10,20 @@ from pathlib import Path
 import click
 
 from platform_core.units import format_bytes, plural
+from trainmaster import bundle
 from trainmaster.client import Client
 from trainmaster.uploads import Earlier
+
+SHOWN_PATHS = 20  # more are counted
+
+
+def name_left_out(left: Sequence[str], others: str) -> None:
+    """`others`: what is not sent beside links and names that no file of the platform may have."""
+    if left:
+        more = f" and {len(left) - SHOWN_PATHS:,} more" if len(left) > SHOWN_PATHS else ""
+        why = f"links that lead out of the folder or to a folder, {others}, and names that are not UTF-8 or have "
+        why += "a control character, a backslash or the beginning of a drive (c:), are not sent"
+        click.echo(f"Left out: {', '.join(map(bundle.shown, left[:SHOWN_PATHS]))}{more}; {why}.", err=True)
 
 
 def upload(

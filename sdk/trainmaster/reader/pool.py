@@ -124,7 +124,7 @@ class Pool:
         finally:
             self._places.release()
         if "lacks" in answer:
-            raise Lacking(answer["lacks"])
+            raise Lacking(f"{what} cannot be read: the package {answer['lacks']} is not installed here")
         if "memory" in answer:
             raise Stopped(
                 what, f"reading it takes more memory than the {format_bytes(self.memory_bytes)} allowed"

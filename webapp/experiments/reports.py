@@ -136,6 +136,7 @@ class Batch:
     lineage: Mapping[str, Any] = field(default_factory=dict)
     source: str = ""
     sequence: int | None = None
+    attempt: int = 0
 
 
 def log_batch(actor: Actor, run: Run, batch: Batch) -> bool:
@@ -147,7 +148,7 @@ def log_batch(actor: Actor, run: Run, batch: Batch) -> bool:
     made_of, problems = lineage.logged(batch.lineage)
     with transaction.atomic():
         row = locked(actor, run)
-        fresh = _keep(row, batch.points, 0, batch.source, batch.sequence)
+        fresh = _keep(row, batch.points, batch.attempt, batch.source, batch.sequence)
         _require_few_metrics(row)
         values: dict[str, Any] = {"reported_ms": now_ms(), **resumed(row)}
         if fresh:

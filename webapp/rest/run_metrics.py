@@ -99,6 +99,10 @@ class LogBatch(serializers.Serializer[Any]):
         min_value=0, max_value=_MOST, required=False,
         help_text="Grows with each batch of the source; a batch at or below the highest changes nothing.",
     )  # fmt: skip
+    attempt = serializers.IntegerField(
+        min_value=0, max_value=1_000_000, required=False,
+        help_text="Of a process that was resumed: a later attempt replaces the steps that it repeats. 0 if left out.",
+    )  # fmt: skip
     metrics = serializers.ListField(child=LoggedSeries(), required=False, max_length=fields.MAX_METRICS)
     parameters = serializers.DictField(required=False)
     tags = serializers.DictField(required=False)
@@ -135,6 +139,7 @@ class RunLog(APIView):
             body.get("lineage", {}),
             body.get("source", ""),
             body.get("sequence"),
+            body.get("attempt", 0),
         )
         services.log_batch(actor, queries.find_run(actor, run_id), batch)
         return Response({"sequence": body.get("sequence")})

@@ -13,13 +13,14 @@ from trainmaster.answers import Answer
 from trainmaster.cli import output
 from trainmaster.cli.commands import Failure
 from trainmaster.cli.session import connect
-from trainmaster.client import Client
+from trainmaster.client import ApiError, Client, ClientError
 from trainmaster.importers import mlflow, mlflow_registry, tensorboard, wandb
 from trainmaster.importers.mlflow_server import MlflowServer
 from trainmaster.importers.runs import SourceError, SourceRun
 from trainmaster.importers.sending import parents_first, send
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_AGAIN = "What of it came in is kept, marked as failed; the same import completes it."
 _PLACE = click.Path(exists=True, path_type=Path)
 
 
@@ -110,10 +111,18 @@ def _import(
     team = client.only_team(team)
     ids: dict[str, str] = {}
     rows: list[Imported] = []
+    not_whole: list[str] = []
     try:
         for run in parents_first(list(runs_of())):
             experiment = run.experiment or "Default"
-            sent = send(client, team, experiment, run)
+            try:
+                sent = send(client, team, experiment, run)
+            except (ApiError, SourceError, OSError) as error:  # of this run alone
+                not_whole.append(run.name)
+                click.echo(f"{run.name} is not imported whole: {error}", err=True)
+                continue
+            except ClientError as error:
+                raise Failure(f"{run.name} is not imported whole: {error} {_AGAIN}") from error
             ids[run.identity] = sent.id
             rows.append(Imported(sent.id, run.name, experiment, sent.points, sent.values, sent.files))
             for sentence in sent.left_out:
@@ -129,6 +138,10 @@ def _import(
         ) from error
     if as_json:
         output.dump(rows)
-    elif not rows:
+    if not_whole:
+        raise Failure(
+            f"{plural(len(not_whole), 'run')} of {len(not_whole) + len(rows)} not imported whole. {_AGAIN}"
+        )
+    if not as_json and not rows:
         click.echo("There are no runs to import.", err=True)
     return ids

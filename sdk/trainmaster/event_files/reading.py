@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _MOST_BINS, _MOST_TAGS = 512, 2_000
+_LONGEST_SESSION_LOG = 4_096
 _SESSION_START = "_hparams_/session_start_info"
 _PYTORCH_TEXT = "/text_summary"  # what it appends to the name of a text
 _MEDIA_NUMBER = re.compile(r"/(?:image|audio)(?:/\d+)?$")
@@ -92,6 +93,22 @@ def values_of(record: bytes, plugins: dict[str, str]) -> Iterator[Value]:
             DecodeError,
         ):  # the tensor is not of the shape that its plugin asks for
             continue
+
+
+def session_start(record: bytes) -> int | None:
+    """The step at which a writer went on after a crash: what was written before of this step and later ones counts no
+    more. None for any other record."""
+    if len(record) > _LONGEST_SESSION_LOG:
+        return None
+    from google.protobuf.message import DecodeError
+    from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+
+    try:
+        event = Event.FromString(record)
+    except DecodeError:
+        return None
+    begins = event.HasField("session_log") and event.session_log.status == SessionLog.START
+    return int(event.step) if begins else None
 
 
 def _values(value: Any, plugin: str, step: int, at_ms: int) -> Iterable[Value]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ class Point:
     step: int
     value: float
     at_ms: int
+    attempt: int = 0  # a later one of the same run replaces the steps that it repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ def run_id(run: SourceRun, identity: str, team: str, experiment: str) -> str:
 
 def parameter(value: Any) -> Any:
     """As the platform keeps it: long texts are cut."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     if isinstance(value, bool | int | float) or value is None:
         return value if not isinstance(value, int) or abs(value) < 1 << 63 else str(value)
     text = value if isinstance(value, str) else str(value)

@@ -6,17 +6,30 @@ import gzip
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 
-from trainmaster.client import ApiError, Client
-from trainmaster.importers.runs import MOST_NAME, Point, Rich, RunFile, SourceRun, run_id
+from platform_core.experiments.fields import sorted_out
+from trainmaster import plain_values
+from trainmaster.client import ApiError, Client, ClientError
+from trainmaster.importers.runs import (
+    MOST_NAME,
+    Point,
+    Rich,
+    RunFile,
+    SourceError,
+    SourceRun,
+    run_id,
+)
 from trainmaster.tracking.batch import number
 
 MOST_POINTS = 10_000  # of one request
+LAST_MS = 1 << 53
+_Endings = (ClientError, SourceError, OSError, KeyboardInterrupt)
 TIMEOUT = httpx.Timeout(120.0, connect=10.0)
 
 
@@ -30,11 +43,16 @@ class Sent:
 
 
 def send(client: Client, team: str, experiment: str, run: SourceRun) -> Sent:
-    """Raises ClientError. The id comes from the source, and equal points and values count once."""
+    """The id comes from the source, and equal points and values count once. Entries that cannot be kept are left out.
+
+    Raises ClientError and SourceError; a run that is not whole is kept as failed, and the same import completes it.
+    """
     key = run_id(run, run.identity, team, experiment)
+    parameters, problems = plain_values.parameters(run.parameters)
+    tags, of_tags = plain_values.tags(run.tags)
     fields: dict[str, Any] = {
         "run_id": key, "team": team, "experiment": experiment, "name": run.name[:MOST_NAME], "source": run.source,
-        "parameters": dict(run.parameters), "tags": dict(run.tags), "description": run.description,
+        "parameters": parameters, "tags": tags, "description": run.description,
         "group": run.group[:MOST_NAME], "started_ms": run.started_ms,
         "parent": run.parent and run_id(run, run.parent, team, experiment),
     }  # fmt: skip
@@ -42,33 +60,40 @@ def send(client: Client, team: str, experiment: str, run: SourceRun) -> Sent:
         "POST", "runs", json={name: value for name, value in fields.items() if value not in ("", None)}
     )
     sender = _Sender(client, key)
-    again = {"parameters": dict(run.parameters), "tags": dict(run.tags), "lineage": dict(run.lineage)}
-    sender.log({name: value for name, value in again.items() if value})
-    for content in run.content():
-        sender.take(content)
-    sender.flush()
+    try:
+        again = {"parameters": parameters, "tags": tags, "lineage": dict(run.lineage)}
+        sender.log({name: value for name, value in again.items() if value})
+        for content in run.content():
+            sender.take(content)
+        sender.flush()
+    except _Endings:
+        with suppress(ClientError):
+            _finish(client, key, "failed", run)
+        raise
     if run.state != "running":
-        ended = {} if run.ended_ms is None else {"ended_ms": run.ended_ms}
-        client.call("POST", f"runs/{key}/finish", json={"state": run.state, **ended})
-    return Sent(key, sender.points, sender.values, sender.files, (*run.notes, *sender.left_out))
+        _finish(client, key, run.state, run)
+    left_out = (*run.notes, *problems, *of_tags, *sender.left_out)
+    return Sent(key, sender.points, sender.values, sender.files, left_out)
+
+
+def _finish(client: Client, key: str, state: str, run: SourceRun) -> None:
+    ended = {} if run.ended_ms is None else {"ended_ms": run.ended_ms}
+    client.call("POST", f"runs/{key}/finish", json={"state": state, **ended})
 
 
 class _Sender:
     def __init__(self, client: Client, key: str) -> None:
         self._client, self._path = client, f"runs/{key}"
         self._waiting: dict[str, list[list[object]]] = {}
-        self._count = 0
+        self._names: dict[str, str] = {}  # of a metric → as it is kept, "" for one that is left out
+        self._attempt = self._count = 0
         self.points = self.values = self.files = 0
         self.left_out: list[str] = []
 
     def take(self, content: Point | Rich | RunFile) -> None:
         match content:
             case Point():
-                point: list[object] = [content.step, number(content.value), content.at_ms]
-                self._waiting.setdefault(content.key, []).append(point)
-                self._count += 1
-                if self._count >= MOST_POINTS:
-                    self.flush()
+                self._take_point(content)
             case Rich():
                 self._send_value(content)
             case RunFile():
@@ -76,9 +101,38 @@ class _Sender:
                     self._client.send_file(f"{self._path}/files/{quote(content.path)}", path)
                 self.files += 1
 
+    def _take_point(self, point: Point) -> None:
+        name = self._name(point.key)
+        if not name:
+            return
+        if plain_values.step_of(point.step) is None:
+            self._leave_out(f"{name} has a step that is no whole number of 64 bits: {point.step:.3e}")
+            return
+        if point.attempt != self._attempt:
+            self.flush()
+            self._attempt = point.attempt
+        at_ms = min(max(point.at_ms, 0), LAST_MS)
+        self._waiting.setdefault(name, []).append([point.step, number(point.value), at_ms])
+        self._count += 1
+        if self._count >= MOST_POINTS:
+            self.flush()
+
+    def _name(self, key: str) -> str:
+        if key not in self._names:
+            kept, problems = sorted_out("metric", {key: 0.0})
+            self._names[key] = next(iter(kept), "")
+            for problem in problems:
+                self._leave_out(problem)
+        return self._names[key]
+
+    def _leave_out(self, sentence: str) -> None:
+        if sentence not in self.left_out:
+            self.left_out.append(sentence)
+
     def flush(self) -> None:
         if self._waiting:
-            self.log({"metrics": [{"key": key, "points": points} for key, points in self._waiting.items()]})
+            metrics = [{"key": key, "points": points} for key, points in self._waiting.items()]
+            self.log({"metrics": metrics} | ({"attempt": self._attempt} if self._attempt else {}))
             self.points += self._count
             self._waiting, self._count = {}, 0
 

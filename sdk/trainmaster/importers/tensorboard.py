@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections import defaultdict
@@ -11,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from trainmaster.event_files.names import FILE_PREFIX, SPLITS, folder_of, prefix_of, written_at
-from trainmaster.event_files.reading import Hyperparameters, Scalar, Value, values_of
+from trainmaster.event_files.reading import Hyperparameters, Scalar, Value, session_start, values_of
 from trainmaster.event_files.records import whole_records
 from trainmaster.event_files.rich import rich_fields
 from trainmaster.importers.runs import MOST_KEY, Content, Point, Rich, SourceError, SourceRun, parameter
@@ -27,6 +28,9 @@ class _Facts:
     started_ms: int | None
     ended_ms: int | None
     notes: tuple[str, ...]
+    sessions: dict[
+        str, tuple[int, float]
+    ]  # file → its attempt, and the step from which later files replace it
 
 
 def runs_of(folder: Path, experiment: str) -> Iterator[SourceRun]:
@@ -44,7 +48,7 @@ def runs_of(folder: Path, experiment: str) -> Iterator[SourceRun]:
             identity=f"{run_folder}\0{first}",
             experiment=experiment,
             name=run_folder or folder.resolve().name,
-            content=partial(_content, folder, run_folder, ordered),
+            content=partial(_content, folder, run_folder, ordered, facts.sessions),
             parameters=facts.parameters,
             started_ms=facts.started_ms,
             ended_ms=facts.ended_ms,
@@ -94,6 +98,7 @@ def _process(name: str) -> str:
 def _facts(folder: Path, names: list[str]) -> _Facts:
     parameters: dict[str, object] = {}
     times, damaged = [], []
+    starts: dict[str, list[int]] = {}
     for name in names:
         reader = _Reader(folder / name)
         for value in reader:
@@ -101,18 +106,41 @@ def _facts(folder: Path, names: list[str]) -> _Facts:
                 times.append(value.at_ms)
             if isinstance(value, Hyperparameters):
                 parameters |= {key[:MOST_KEY]: parameter(held) for key, held in value.parameters.items()}
+        starts[name] = reader.starts
         if reader.is_damaged:
             damaged.append(f"{name} is damaged at byte {reader.offset:,}; the rest of it was left out.")
-    return _Facts(parameters, min(times, default=None), max(times, default=None), tuple(damaged))
+    return _Facts(
+        parameters, min(times, default=None), max(times, default=None), tuple(damaged), _sessions(starts)
+    )
 
 
-def _content(folder: Path, run_folder: str, names: list[str]) -> Iterator[Content]:
+def _sessions(starts: dict[str, list[int]]) -> dict[str, tuple[int, float]]:
+    """`starts`: file → the steps at which its writers went on, in the order in which the files were written."""
+    sessions: dict[str, tuple[int, float]] = {}
+    begun: dict[str, int] = defaultdict(int)
+    for name in starts:
+        sessions[name] = (begun[folder_of(name)], math.inf)
+        begun[folder_of(name)] += len(starts[name])
+    purged: dict[str, float] = defaultdict(lambda: math.inf)
+    for name in reversed(starts):
+        sessions[name] = (sessions[name][0], purged[folder_of(name)])
+        purged[folder_of(name)] = min(purged[folder_of(name)], *starts[name], math.inf)
+    return sessions
+
+
+def _content(
+    folder: Path, run_folder: str, names: list[str], sessions: dict[str, tuple[int, float]]
+) -> Iterator[Content]:
     for name in names:
         prefix = prefix_of(folder_of(name), run_folder)
-        for value in _Reader(folder / name):
+        before, purged = sessions[name]
+        reader = _Reader(folder / name)
+        for value in reader:
+            if value.step >= purged:
+                continue
             key = f"{prefix}{value.key}"[:MOST_KEY]
             if isinstance(value, Scalar):
-                yield Point(key, value.step, value.value, value.at_ms)
+                yield Point(key, value.step, value.value, value.at_ms, before + len(reader.starts))
             elif (fields := rich_fields(value)) is not None:
                 yield Rich(key, value.step, value.at_ms, **fields)
 
@@ -122,6 +150,7 @@ class _Reader:
 
     def __init__(self, path: Path) -> None:
         self._path, self.offset, self.is_damaged = path, 0, False
+        self.starts: list[int] = []  # steps at which its writer went on after a crash
 
     def __iter__(self) -> Iterator[Value]:
         plugins: dict[str, str] = {}
@@ -131,6 +160,8 @@ class _Reader:
                 file.seek(self.offset)
                 records = whole_records(file.read(wanted))
                 for record in records.data:
+                    if (step := session_start(record)) is not None:
+                        self.starts.append(step)
                     yield from values_of(record, plugins)
                 self.offset += records.length
                 self.is_damaged = records.is_corrupt

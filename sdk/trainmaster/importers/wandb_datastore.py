@@ -134,8 +134,16 @@ def _items(data: bytes) -> dict[str, Any]:
         for name in names[:-1]:
             inner = place.setdefault(name, {})
             place = inner if isinstance(inner, dict) else {}
-        place[names[-1]] = json.loads(_text(fields, _VALUE_JSON) or "null")
+        place[names[-1]] = _value(_text(fields, _VALUE_JSON) or "null")
     return values
+
+
+def _value(text: str) -> Any:
+    """One value that cannot be read, such as a number of thousands of digits, is text and costs no other."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _text(message: Message, number: int) -> str:

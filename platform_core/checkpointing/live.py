@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from platform_core.checkpointing import interval
@@ -14,7 +16,9 @@ ASSUMED_NODE_MS = 100 * DAY_MS
 ASSUMED_RUN_MS = (
     DAY_MS  # beside what the job itself has run, so that one early preemption does not set the interval
 )
-SHORTEST_MS, LONGEST_MS = 10 * SECOND_MS, HOUR_MS
+# Ends of the last hour or so count by themselves: a job that fails all the time must save between two failures.
+MEMORY_MS, FORGOTTEN_MS, LEAST_COUNTED = HOUR_MS, 6 * HOUR_MS, 1.5
+SHORTEST_MS, LONGEST_MS = 2 * SECOND_MS, HOUR_MS
 WORTH_A_CHANGE = 0.15  # of the interval; less is noise of the measurements
 
 
@@ -29,6 +33,9 @@ class Measured:
     losses: Losses
     stops: int = 0  # of the whole job, not by itself: preemptions, spot notices, maintenance, GPU faults
     ran_ms: int = 0  # in which these stops came
+    ended_ago_ms: tuple[
+        int, ...
+    ] = ()  # how long ago attempts of it ended against its will, by failure or by order
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +67,25 @@ FORMULA = "sqrt(2CM) * (1 + sqrt(C/2M)/3 + (C/2M)/9) - C"
 
 
 def mtbf_of_gang(measured: Measured) -> int:
-    """The gang stops with any of its nodes, and when the platform stops it."""
+    """The gang stops with any of its nodes, and when the platform stops it. What came lately counts where
+    it is worse than what is usual."""
     losses = measured.losses
     lost = max(1, measured.nodes) * (losses.lost + 1) / (losses.node_ms + ASSUMED_NODE_MS)
     stopped = measured.stops / (measured.ran_ms + ASSUMED_RUN_MS)
-    return max(1, round(1 / (lost + stopped)))
+    return max(1, round(1 / max(lost + stopped, _lately(measured.ended_ago_ms))))
+
+
+def _lately(ended_ago_ms: Sequence[int]) -> float:
+    """Ends for each ms, of which each counts for less the longer ago it was; 0 where too few tell.
+
+    The time in which they came begins with the oldest that still counts, which therefore is no count of it: the rate of
+    a failure each quarter of a minute is known after three.
+    """
+    counted = [math.exp(-ago / MEMORY_MS) for ago in ended_ago_ms if ago < FORGOTTEN_MS]
+    if sum(counted) < LEAST_COUNTED:
+        return 0.0
+    watched_ms = MEMORY_MS * (1 - min(counted))
+    return (sum(counted) - min(counted)) / max(1.0, watched_ms)
 
 
 def live_interval(measured: Measured) -> LiveInterval:

@@ -205,7 +205,7 @@ def _recover(job: Job, at_ms: int) -> Job:
         f"from checkpoint {decision.from_checkpoint}" if decision.from_checkpoint else "from the beginning"
     )
     added = sorted(set(decision.excluded).difference(job.excluded_nodes))
-    without = f", from now on without {' and '.join(added)}" if added else ""
+    without = f", for a while without {' and '.join(added)}" if added else ""
     limit = f" of {decision.limit}" if decision.limit else ""
     restart = f"restart {decision.number}{limit} {source}{without}"
     return replace(

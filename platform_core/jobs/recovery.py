@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from platform_core.jobs.ends import ENDS, EndReason
 from platform_core.jobs.job import Failure, Job, Member, MemberPhase
 from platform_core.jobs.kind import JobKind
-from platform_core.units import MINUTE_MS, SECOND_MS, format_duration_ms
+from platform_core.units import DAY_MS, MINUTE_MS, SECOND_MS, format_duration_ms
 
 FAILURES_TO_EXCLUDE = 2
+AVOIDED_MS, LONGEST_AVOIDED_MS = 10 * MINUTE_MS, DAY_MS
+# Not lost connections, which the peers of a dead rank report, nor what the script or somebody's signal did.
+_FAULTS_OF_NODES = frozenset({
+    EndReason.NODE_LOST, EndReason.GPU_FAILED, EndReason.LAUNCHER, EndReason.DISK_FULL, EndReason.HANG,
+    EndReason.SILENT_CORRUPTION,
+})  # fmt: skip
 INFRASTRUCTURE_RESTARTS = 10  # without progress; as many as `max_restarts` if that is more
 SOON_MS = MINUTE_MS  # a script that fails so soon after its start, in the same way again, does so each time
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 10 * SECOND_MS, 5 * MINUTE_MS
@@ -136,10 +141,27 @@ def goes_on_from(job: Job) -> str:
 
 
 def excluded(job: Job) -> tuple[str, ...]:
-    """Nodes that failed this job twice: once may be bad luck, and small clusters have no spare nodes."""
-    counted = Counter(failure.node for failure in job.failures)
-    twice = {node for node, times in counted.items() if node and times >= FAILURES_TO_EXCLUDE}
-    return tuple(sorted(twice.union(job.excluded_nodes)))
+    """The nodes that the job avoids at the moment of its last failure."""
+    return avoided(job.failures, max((failure.at_ms for failure in job.failures), default=0))
+
+
+def avoided(failures: Sequence[Failure], now_ms: int) -> tuple[str, ...]:
+    """Nodes that failed a job twice by their own fault: once may be bad luck, and small clusters have no spare nodes.
+
+    For a while, which doubles with each further failure: a node that was mended serves again.
+    """
+    moments: dict[str, dict[int, int]] = {}
+    for failure in failures:
+        if failure.node and failure.end in _FAULTS_OF_NODES:
+            moments.setdefault(failure.node, {})[failure.attempt] = failure.at_ms
+    return tuple(
+        sorted(node for node, at_ms in moments.items() if now_ms < _avoided_until_ms(at_ms.values()))
+    )
+
+
+def _avoided_until_ms(moments: Collection[int]) -> int:
+    more = len(moments) - FAILURES_TO_EXCLUDE
+    return max(moments) + min(LONGEST_AVOIDED_MS, AVOIDED_MS << min(more, 20)) if more >= 0 else 0
 
 
 def failed(member: Member) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from statistics import median_low
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ SAVES, STORED = (
     20,
     3,
 )  # how many of the newest saves tell the blocking time, and the time until one is in the store
+LATELY = 200  # how many of the newest ends are looked at
 FEWEST_SAVES = 2  # the first one plans and warms up
 CLOCKS_MS = 2 * SECOND_MS  # by which the clock of a node may be behind
 _RUNNING = (JobState.RUNNING, JobState.CHECKPOINTING)
@@ -113,7 +115,14 @@ def measure(job: Job) -> Measured | None:
         losses=clusters.losses(job.gpu_type, now - WINDOW_MS, now),
         stops=sum(at_ms >= began_ms for at_ms, _ in stops),
         ran_ms=max(0, now - began_ms),
+        ended_ago_ms=_ended_ago_ms(job, [at_ms for at_ms, _ in stops], now),
     )
+
+
+def _ended_ago_ms(job: Job, stops: Sequence[int], now: int) -> tuple[int, ...]:
+    """Of attempts that failed, one moment each, and of those that were preempted, the newest first."""
+    failed = {failure["attempt"]: failure["at_ms"] for failure in job.failures}
+    return tuple(sorted(max(0, now - at_ms) for at_ms in (*failed.values(), *stops)))[:LATELY]
 
 
 def _set_interval(job: Job, measured: Measured, live: LiveInterval) -> bool:

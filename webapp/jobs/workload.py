@@ -8,6 +8,7 @@ from statistics import median
 from django.db.models import F, Q
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob
+from platform_core.jobs import recovery
 from platform_core.jobs import spec as specification
 from platform_core.jobs.job import Stop
 from platform_core.jobs.spec import JobSpec
@@ -16,15 +17,17 @@ from platform_core.scheduling.restarts import LATELY, restart_ms, size_class
 from platform_core.scheduling.spares import Wish
 from platform_core.simulation.workload import TraceJob
 from platform_core.units import HOUR_MS
+from webapp.base.identity import now_ms
 from webapp.jobs.history import losses_ms
 from webapp.jobs.kept_places import kept_while_pending, kept_while_stopping, with_kept_slots
+from webapp.jobs.mapping import failures
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.jobs.place_steps import nodes_of_types, with_place_steps
 
 _LEARNT_FROM = 200
 _FEW = 5
 _COLUMNS = (
-    "id", "team_id", "user__username", "priority", "submitted_ms", "excluded_nodes", "waiting_since_ms", "resize_to",
+    "id", "team_id", "user__username", "priority", "submitted_ms", "failures", "waiting_since_ms", "resize_to",
     "room_on", "room_until_ms", "not_before_ms", "attempt", "spec", "wait_numbers",
 )  # fmt: skip
 
@@ -82,7 +85,7 @@ def _pending(row: Job, spec: JobSpec, attained_gpu_ms: int, ran_on: tuple[str, .
     return replace(
         submitted,
         priority=row.priority,  # may change while it waits
-        excluded_nodes=tuple(row.excluded_nodes),
+        excluded_nodes=recovery.avoided(failures(row), now_ms()),
         attained_gpu_ms=attained_gpu_ms,
         resize_to=row.resize_to,
         resize_on=ran_on if row.resize_to else (),

@@ -73,3 +73,37 @@ def test_noise_of_the_measurements_sets_no_new_interval() -> None:
     assert worth_setting(0, 60_000)
     assert not worth_setting(100_000, 110_000)
     assert worth_setting(100_000, 120_000)
+
+
+@given(
+    every_ms=st.integers(10_000, HOUR_MS // 2),
+    blocking=st.integers(1, 20),
+    stored=st.integers(1, 4),
+    nodes=st.integers(1, 1_000),
+)
+@example(every_ms=15_000, blocking=20, stored=4, nodes=4)
+def test_a_job_that_fails_again_and_again_makes_progress(
+    every_ms: int, blocking: int, stored: int, nodes: int
+) -> None:
+    """Wherever a save fits between two failures, one is begun and stored there once three of them were seen."""
+    blocking_ms, stored_ms = every_ms * blocking // 400, every_ms * stored // 16
+    calm = Measured(blocking_ms, stored_ms, every_ms // 10, nodes, Losses(0, 300 * DAY_MS))
+    for seen in range(3, 40):
+        ended_ago_ms = tuple(number * every_ms for number in range(seen))
+        live = live_interval(replace(calm, ended_ago_ms=ended_ago_ms))
+        assert calm.restart_ms + live.interval_ms + blocking_ms + stored_ms <= every_ms
+
+
+def test_what_lies_six_hours_back_is_left_to_the_usual_rate() -> None:
+    ago = tuple(6 * HOUR_MS + number * 15_000 for number in range(50))
+    assert live_interval(replace(USUAL, ended_ago_ms=ago)) == live_interval(USUAL)
+
+
+def test_a_single_failure_does_not_set_the_interval() -> None:
+    assert live_interval(replace(USUAL, ended_ago_ms=(1_000,))) == live_interval(USUAL)
+
+
+@given(MEASURED, st.lists(st.integers(0, 12 * HOUR_MS), max_size=40))
+def test_ends_of_late_only_ever_shorten_it(measured: Measured, ago: list[int]) -> None:
+    lately = live_interval(replace(measured, ended_ago_ms=tuple(ago)))
+    assert lately.mtbf_ms <= live_interval(measured).mtbf_ms

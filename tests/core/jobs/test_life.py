@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from platform_core.errors import IllegalTransition
 from platform_core.jobs import events as ev
-from platform_core.jobs import recovery
 from platform_core.jobs.effects import GangEnded, HintScheduler, ReleaseSlots, StopMembers
 from platform_core.jobs.ends import EndReason
 from platform_core.jobs.job import Member, Stop
@@ -146,17 +143,14 @@ def test_an_end_without_an_exit_code_is_a_failure():
     assert story.job.reason == "rank 0 on node-a ended, its exit code is not known"
 
 
-def test_a_node_that_is_excluded_stays_so():
-    job = replace(waiting().job, excluded_nodes=("node-z",))
-    assert recovery.excluded(job) == ("node-z",)
-
-
-def test_the_node_that_failed_twice_is_excluded():
-    story = running().fail("node-b")
-    assert story.job.excluded_nodes == ()
-    story.run("node-a", "node-b").fail("node-b")
-    assert story.job.excluded_nodes == ("node-b",)
-    assert story.job.reason.endswith("restart 2 of 3 from the beginning, from now on without node-b")
+def test_the_node_that_failed_twice_is_avoided_for_a_while():
+    story = running()
+    for excluded in ((), ("node-b",)):
+        story.see("node-b", EXITED, 125, "no space left", EndReason.DISK_FULL).see("node-a", EXITED, 143)
+        assert story.job.excluded_nodes == excluded
+        if not excluded:
+            story.run("node-a", "node-b")
+    assert story.job.reason.endswith("restart 2 of 10 from the beginning, for a while without node-b")
 
 
 def test_a_script_that_always_fails_ends_after_three_restarts():

@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from agent.probes.clouds import ADDRESS, CLOUDS
 from platform_core.cluster.gpu_shares import MOST_SHARES
 from trainmaster.structured_logs import FORMATS
 
@@ -78,6 +79,8 @@ class AgentConfig:
     isolation: Isolation
     job_environment: tuple[str, ...]  # names of variables that jobs inherit beside the usual ones
     upload_limit_seconds: int  # how long the last uploads of an ended attempt may take
+    notice: str  # the cloud whose metadata service says it: aws, gcp, azure, or ''
+    notice_address: str  # of that service
     notice_url: str  # where the cloud says that it takes this machine away; '' means nobody says so
     notice_seconds: int  # how long it then has
     system_interval_seconds: int  # between two samples of the system series of an attempt; 0 takes none
@@ -149,8 +152,10 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         isolation=_isolation(source.text("isolation")),
         job_environment=tuple(source.many("job_environment")),
         upload_limit_seconds=source.number("upload_limit_seconds", 300, 1, 86_400),
+        notice=(cloud := _cloud(source)),
+        notice_address=source.text("notice_address") or ADDRESS,
         notice_url=source.text("notice_url"),
-        notice_seconds=source.number("notice_seconds", 120, 1, 86_400),
+        notice_seconds=source.number("notice_seconds", CLOUDS[cloud].seconds if cloud else 120, 1, 86_400),
         system_interval_seconds=source.number("system_interval_seconds", 10, 0, 3600),
         hang_floor_seconds=source.number("hang_floor_seconds", 300, 0, 86_400),
         dcgm_exporter=source.text("dcgm_exporter"),
@@ -170,6 +175,17 @@ def _server(source: _Source) -> str:
     if ":" not in server or not server.rpartition(":")[2].isdigit():
         raise ConfigError(f'The server is "{server}"; it must be HOST:PORT, as in control.example:7443.')
     return server
+
+
+def _cloud(source: _Source) -> str:
+    cloud = source.text("notice")
+    if cloud and cloud not in CLOUDS:
+        raise ConfigError(
+            f'The notice is "{cloud}"; it must be {", ".join(CLOUDS)}, or a --notice-url instead.'
+        )
+    if cloud and source.text("notice_url"):
+        raise ConfigError("Both --notice and --notice-url are given; keep the one that says it.")
+    return cloud
 
 
 def _watermarks(source: _Source) -> tuple[int, int]:

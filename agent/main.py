@@ -109,6 +109,11 @@ EXIT_CONFIG = 2
     help="The provider may reclaim this machine at short notice: sets the label spot=yes.",
 )
 @click.option(
+    "--notice",
+    type=click.Choice(["aws", "gcp", "azure"]),
+    help="The cloud whose metadata service is polled for a reclaim notice.",
+)
+@click.option(
     "--notice-url",
     metavar="URL",
     help="URL polled for a reclaim notice: any answer but 404, an empty one, FALSE or NONE is a notice.",
@@ -117,7 +122,7 @@ EXIT_CONFIG = 2
     "--notice-seconds",
     metavar="N",
     type=int,
-    help="Seconds between the notice and the reclaim; 120 by default.",
+    help="Seconds between the notice and the reclaim; 120 by default, 30 with gcp and azure.",
 )
 @click.option(
     "--ca",

@@ -16,8 +16,8 @@ from agent.attempts.supervisor import RunningAttempt, Supervisor
 from agent.config import AgentConfig
 from agent.datasets import held, is_dataset
 from agent.lease import NodeLease
-from agent.probes import notice
 from agent.probes.devices import Devices
+from agent.probes.notice import Notice
 from agent.probes.slots import Slots, usable_cpus
 from agent.probes.system import Sampled, SystemSampler
 from agent.probes.telemetry import Occupant, Probe
@@ -228,18 +228,19 @@ class Node:
         duties = [self.sample(), *self._devices.duties()]
         if self._config.system_interval_seconds:
             duties.append(self.sample_system(sampler))
-        if self._config.notice_url:
+        if self._config.notice_url or self._config.notice:
             duties.append(self.watch_notice())
         return duties
 
     async def watch_notice(self) -> None:
         """For ever. A notice is never taken back."""
-        config = self._config
+        config, seconds = self._config, self._config.notice_seconds
+        notice = Notice(config.notice, config.notice_url, config.notice_address)
         while True:
-            if self._leaves_at is None and await asyncio.to_thread(notice.is_given, config.notice_url):
-                self._leaves_at = asyncio.get_running_loop().time() + config.notice_seconds
+            if self._leaves_at is None and await asyncio.to_thread(notice.is_given):
+                self._leaves_at = asyncio.get_running_loop().time() + seconds
                 log.warning(
-                    "this machine is taken away in %s s, says %s", config.notice_seconds, config.notice_url
+                    "this machine is taken away in %s s, says %s", seconds, config.notice or config.notice_url
                 )
             await asyncio.sleep(NOTICE_EVERY_SECONDS)
 

@@ -65,6 +65,15 @@ class SweptJob(models.Model):
     attempt = models.PositiveIntegerField(default=0, help_text="the newest ended one of which they were")
 
 
+class RetentionRule(models.Model):
+    """Which checkpoints of a job stay, set after its submission. No row: what its job file says."""
+
+    job = models.OneToOneField("jobs.Job", models.CASCADE, primary_key=True, related_name="retention_rule")
+    rule = models.JSONField(help_text="keep_last and the fields of `retention` in a job file")
+    set_by = models.CharField(max_length=150)
+    set_ms = models.BigIntegerField()
+
+
 class RetentionTurn(models.Model):
     """When the checkpoints of a job are held against its rule. No row: once one is saved, damaged or unpinned."""
 

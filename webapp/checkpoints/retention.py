@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from django.db import transaction
 from django.db.models import F, Q, Sum
 
 from platform_core.checkpointing.retention import Kept, Reason, look_again_ms, reasons
@@ -14,10 +15,13 @@ from platform_core.jobs.checkpoint_policy import CheckpointPolicy
 from platform_core.jobs.fields import read_fields
 from platform_core.jobs.reader import Problem, Reader, SpecError
 from platform_core.jobs.retention_policy import RetentionPolicy
+from webapp.accounts import permissions
+from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
 from webapp.base.identity import now_ms
-from webapp.checkpoints import queries
-from webapp.checkpoints.models import Checkpoint
+from webapp.checkpoints import queries, turns
+from webapp.checkpoints.models import Checkpoint, RetentionRule
+from webapp.events import services as events
 from webapp.jobs import queries as jobs
 
 if TYPE_CHECKING:
@@ -39,8 +43,30 @@ class Bytes:
 
 
 def rule_of(job: Job) -> Rule:
+    """What somebody set later, else what its job file says."""
+    if later := getattr(job, "retention_rule", None):
+        return read_rule(later.rule)
     spec = specification.restore(job.spec)
     return Rule(spec.checkpoint.keep_last, spec.retention)
+
+
+@transaction.atomic
+def set_rule(actor: Actor, job: Job, body: Mapping[str, Any]) -> Rule:
+    """From now on this rule holds for the job, and deletes what it does not keep. Raises SpecError and not_allowed."""
+    permissions.require(actor, "job.save", job.team_id, owner=job.user.username, what=f"job {job.name}")
+    rule = read_rule(body)
+    RetentionRule.objects.update_or_create(
+        job=job, defaults={"rule": dict(body), "set_by": actor.username, "set_ms": now_ms()}
+    )
+    turns.give([job.id])
+    events.record(
+        "RetentionRuleSet",
+        f"job:{job.id}",
+        actor=actor.name,
+        team=job.team_id,
+        data={"name": job.name, "rule": dict(body)},
+    )
+    return rule
 
 
 def read_rule(body: Mapping[str, Any]) -> Rule:
@@ -76,8 +102,12 @@ def decide(rows: Sequence[Checkpoint], rule: Rule, needed: Collection[str]) -> l
 
     The rows are of `queries.with_recalls`: recalled ones stay as evidence, and do not count as good.
     """
+    return reasons(facts(rows, needed), rule.keep_last, rule.policy, now_ms())
+
+
+def facts(rows: Sequence[Checkpoint], needed: Collection[str]) -> list[Kept]:
     used = artifacts.referenced([row.manifest_id for row in rows], besides="checkpoints.Checkpoint")
-    kept = [
+    return [
         Kept(
             row.id, row.attempt, row.step, bool(row.pinned_by),
             not row.damaged and not row.recalled, row.saved_ms,
@@ -85,7 +115,6 @@ def decide(rows: Sequence[Checkpoint], rule: Rule, needed: Collection[str]) -> l
         )
         for row in rows
     ]  # fmt: skip
-    return reasons(kept, rule.keep_last, rule.policy, now_ms())
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from webapp.artifacts import services as artifacts
 from webapp.base.identity import now_ms
 from webapp.checkpoints import files, queries, retention, shared_files, turns
 from webapp.checkpoints.corruption import go_back
+from webapp.checkpoints.deletion import remove
 from webapp.checkpoints.models import Checkpoint, SweptJob
 from webapp.checkpoints.parts import PartUploaded, forget_halves, register_part
 from webapp.checkpoints.registration import Saved, keep
@@ -128,27 +129,15 @@ def retain(limit: int = 200) -> int:
         verdict = retention.verdict(by_job.get(job, []), needed)
         goes = verdict.goes[: limit - deleted]
         for row in goes:
-            _delete(row)
+            remove(row)
         deleted += len(goes)
         round_.over(job, verdict.next_ms if goes == verdict.goes else now_ms())
     return deleted
 
 
 def _kept_by_job(jobs: Iterable[str]) -> dict[str, list[Checkpoint]]:
-    rows = queries.with_recalls(queries.kept().filter(job__in=jobs)).select_related("job")
+    rows = queries.with_recalls(queries.kept().filter(job__in=jobs)).select_related("job__retention_rule")
     return {job: list(of) for job, of in groupby(rows.order_by("job_id", "step"), attrgetter("job_id"))}
-
-
-def _delete(row: Checkpoint) -> None:
-    """The row first: a reader that comes now is told it is gone rather than finding half of it."""
-    with transaction.atomic():
-        manifest = artifacts.lock(row.manifest_id)
-        if not queries.kept().filter(id=row.id, pinned_by="").update(deleted_ms=now_ms()):
-            return
-        if Checkpoint.objects.filter(manifest=manifest, deleted_ms=None).exists():
-            return  # the same bytes under another step or attempt
-        url = artifacts.vacate(manifest)
-    files.delete(url, manifest)
 
 
 def discard_moved(manifest: Manifest) -> None:

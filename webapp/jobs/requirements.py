@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from platform_core.datasets.access import Use
+from platform_core.jobs.kind import JobKind
 from platform_core.jobs.script import missing_script
 from platform_core.jobs.spec import JobSpec, Problem, SpecError
 from webapp.accounts import queries as accounts
@@ -19,7 +20,7 @@ def check_references(spec: JobSpec) -> None:
         problems.append(Problem("command", missing))
     if spec.dataset:
         problems += _problems_of_dataset(spec)
-    if why := artifacts.why_no_new_checkpoints(spec.team):
+    if spec.kind is JobKind.TRAINING and (why := artifacts.why_no_new_checkpoints(spec.team)):
         problems.append(Problem("team", why))
     problems += [
         Problem("secrets", f"The team has no secret {name}; a lead can add it on the team's page.")

@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 from platform_core.checkpointing.live import FORMULA
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
-from webapp.checkpoints import advice, orders, pins, queries, retention
+from webapp.checkpoints import advice, deletion, orders, pins, queries, retention
 from webapp.checkpoints.models import Checkpoint, SaveOrders
 from webapp.jobs import queries as jobs
 from webapp.jobs.models import Job
@@ -88,6 +88,40 @@ class Checkpoints(APIView):
         return Response(SaveOrderOut(orders.save_now(actor_of(request), job.id)).data, status=202)
 
 
+class DeletionOut(serializers.Serializer[Any]):
+    checkpoint = serializers.CharField()
+    step = serializers.IntegerField()
+    bytes = serializers.IntegerField(help_text="Of the checkpoint.")
+    freed_bytes = serializers.IntegerField(
+        help_text="That leave the store: without files that another one shares."
+    )
+    deleted = serializers.BooleanField(help_text="false: a dry run.")
+
+
+class DeletionQuery(serializers.Serializer[Any]):
+    dry_run = serializers.BooleanField(default=False, help_text="Only say what would be deleted.")
+
+
+class CheckpointOfJob(APIView):
+    @extend_schema(parameters=[DeletionQuery], responses={200: DeletionOut})
+    def delete(self, request: Request, job_id: str, checkpoint_id: str) -> Response:
+        """Delete the files of a checkpoint, whatever the rule of its job says.
+
+        Refused where it is pinned, or where a model version, a job that may start from it, or a recall needs it.
+        """
+        job = jobs.job_for(request, job_id)
+        query = DeletionQuery(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        done = deletion.delete(actor_of(request), job.id, checkpoint_id, **query.validated_data)
+        row = done.checkpoint
+        return Response(
+            {
+                "checkpoint": row.id, "step": row.step, "bytes": row.bytes, "freed_bytes": done.freed_bytes,
+                "deleted": done.deleted,
+            }
+        )  # fmt: skip
+
+
 class Pin(APIView):
     @extend_schema(request=None, responses=CheckpointOut)
     def put(self, request: Request, job_id: str, checkpoint_id: str) -> Response:
@@ -145,6 +179,13 @@ class Retention(APIView):
         job = jobs.job_for(request, job_id)
         given = request.data if isinstance(request.data, dict) else {}
         return Response(_retained(job, retention.read_rule(given)))
+
+    @extend_schema(request=RetentionRule, responses=RetentionOut)
+    def put(self, request: Request, job_id: str) -> Response:
+        """Set the rule of a job: from now on it deletes what it does not keep. Fields left out have their defaults."""
+        job = jobs.job_for(request, job_id)
+        given = request.data if isinstance(request.data, dict) else {}
+        return Response(_retained(job, retention.set_rule(actor_of(request), job, given)))
 
 
 def _row(row: Checkpoint) -> dict[str, Any]:

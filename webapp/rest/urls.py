@@ -159,6 +159,11 @@ urlpatterns = [
     path("training-jobs/<str:job_id>/events", jobs.JobEvents.as_view(), name="api-job-events"),
     path("training-jobs/<str:job_id>/checkpoints", checkpoints.Checkpoints.as_view(), name="api-checkpoints"),
     path(
+        "training-jobs/<str:job_id>/checkpoints/<str:checkpoint_id>",
+        checkpoints.CheckpointOfJob.as_view(),
+        name="api-checkpoint",
+    ),
+    path(
         "training-jobs/<str:job_id>/checkpoints/<str:checkpoint_id>/pin",
         checkpoints.Pin.as_view(),
         name="api-pin",

@@ -119,7 +119,7 @@ def unpin(job: str, checkpoint: str, as_json: bool) -> None:
 @checkpoints.command(
     help=f"""Show which checkpoints of a job its rule keeps; with options, what another rule would delete.
 
-    Nothing is deleted. {references.HELP}"""
+    Nothing is deleted without --apply. {references.HELP}"""
 )
 @click.argument("job", type=references.JOB)
 @click.option("--keep-last", type=int, help="The newest N stay.")
@@ -129,11 +129,15 @@ def unpin(job: str, checkpoint: str, as_json: bool) -> None:
 @click.option("--every-hours", type=int, help="One of each stretch of N hours stays.")
 @click.option("--max-age-days", type=float, help="The best and the hourly ones go when they are older.")
 @output.options
-def retention(job: str, as_json: bool, **rule: Any) -> None:
+@click.option(
+    "--apply", "applying", is_flag=True, help="Set this rule, instead of showing what it would delete."
+)
+def retention(job: str, as_json: bool, applying: bool, **rule: Any) -> None:
     given = {name: value for name, value in rule.items() if value is not None}
     with connect() as client:
         path = f"training-jobs/{references.job_id(client, job)}/retention"
-        found: Any = client.call("POST", path, json=given) if given else client.call("GET", path)
+        method = "PUT" if applying else "POST" if given else "GET"
+        found: Any = client.call(method, path, **({} if method == "GET" else {"json": given}))
     if as_json:
         output.dump_json(found)
         return
@@ -152,6 +156,30 @@ def retention(job: str, as_json: bool, **rule: Any) -> None:
         f"{format_bytes(found['deleted_bytes'])} of {format_bytes(found['job_bytes'])} of this job go; its team has "
         f"{format_bytes(found['team_bytes'])} of checkpoints."
     )
+
+
+@checkpoints.command(
+    help=f"""Delete checkpoints of a job, whatever its rule says. Pinned ones and those in use are refused.
+
+    {references.HELP}"""
+)
+@click.argument("job", type=references.JOB)
+@click.argument("checkpoint", nargs=-1, required=True)
+@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@output.options
+def delete(job: str, checkpoint: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+    with connect() as client:
+        path, params = _path(references.job_id(client, job)), {"dry_run": str(dry_run).lower()}
+        done: list[Any] = [
+            client.call("DELETE", f"{path}/{quote(one, safe='')}", params=params) for one in checkpoint
+        ]
+    if as_json:
+        output.dump_json(done)
+        return
+    verb = "would be deleted" if dry_run else "is deleted"
+    for row in done:
+        size = f"{format_bytes(row['freed_bytes'])} of {format_bytes(row['bytes'])}"
+        click.echo(f"{row['checkpoint']} of step {row['step']:,} {verb}: {size} leave the store.")
 
 
 def _pin(method: str, job: str, checkpoint: str, as_json: bool) -> None:

@@ -1,66 +1,29 @@
 """Checkpoints go when the policy of their job says so; their bytes go with them, and never what a model uses."""
 
-import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 from django.db import connection
-from django.test import Client, override_settings
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
-from platform_core.distribution.content.manifest import to_json
 from platform_core.errors import TrainmasterError
 from platform_core.units import DAY_MS
 from trainmaster.store import open_store
-from trainmaster.store.copying import copy_in, source_url
-from webapp.accounts.models import Team, User
+from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
 from webapp.base.identity import now_ms
-from webapp.checkpoints import pins, retention, services, turns
+from webapp.checkpoints import deletion, pins, retention, services, turns
 from webapp.checkpoints.models import Checkpoint
 from webapp.events.queries import story
-from webapp.jobs import services as jobs
 from webapp.jobs.models import Job
 from webapp.registry import services as registry
 
 Save = Callable[..., Checkpoint]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Path]:
-    with override_settings(STORE_URL=f"file://{tmp_path}"):
-        yield tmp_path
-
-
-@pytest.fixture
-def job(vision: Team, quota: Callable[..., object], owner: User) -> Job:
-    quota(vision)
-    mapping = {
-        "name": "j", "team": "vision", "command": "train.py", "num_gpus": 1, "gpu_type": "cpu",
-        "checkpoint": {"keep_last": 1},
-    }  # fmt: skip
-    return jobs.submit(actor_of(owner), mapping)[0]
-
-
-@pytest.fixture
-def save(store: Path, job: Job) -> Save:
-    """What an agent does: the bytes into the store, then the word of it."""
-
-    def save(step: int, content: bytes = b"", attempt: int = 1) -> Checkpoint:
-        url, upload = f"file://{store}", f"{attempt}-{step}"
-        files = [("state.pt", io.BytesIO(content or f"state {step}".encode()))]
-        manifest = copy_in(open_store(url), "checkpoint", upload, files)
-        return services.register(
-            job_id=job.id, attempt=attempt, step=step, manifest_json=to_json(manifest),
-            source_url=source_url(url, "checkpoint", upload), metrics={},
-            saved_ms=attempt * 1000 + step, actor="node:n",
-        )  # fmt: skip
-
-    return save
 
 
 def stored(checkpoint: Checkpoint) -> bool:
@@ -216,7 +179,7 @@ def test_a_pin_that_comes_while_it_is_being_deleted_keeps_it(save: Save, owner: 
     row = save(1)
     stale = Checkpoint.objects.get(id=row.id)
     pins.pin(actor_of(owner), job.id, row.id, pinned=True)
-    services._delete(stale)
+    assert not deletion.remove(stale)
     assert stored(row)
 
 

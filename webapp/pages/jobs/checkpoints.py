@@ -152,6 +152,9 @@ def _line(row: Checkpoint, reason: Reason | None) -> dict[str, Any]:
         "manifest": row.manifest_id,
         "pinned_by": row.pinned_by,
         "retention": "" if reason is None else _stays(reason, row.pinned_by),
+        "deletable": row.deleted_ms is None
+        and reason is not None
+        and not {"pinned", "in use"} & set(reason.stays),
     }
 
 

@@ -14,6 +14,11 @@ urlpatterns = [
     path("jobs/<str:job_id>/cancel/", views.cancel, name="cancel"),
     path("jobs/<str:job_id>/save/", views.save, name="save"),
     path("jobs/<str:job_id>/checkpoints/<str:checkpoint_id>/pin/", views.pin, name="pin"),
+    path(
+        "jobs/<str:job_id>/checkpoints/<str:checkpoint_id>/delete/",
+        views.delete_checkpoint,
+        name="delete-checkpoint",
+    ),
     path("jobs/<str:job_id>/stacks/", hangs.stacks, name="stacks"),
     path("jobs/<str:job_id>/profile/", profiles.order, name="profile"),
     path("jobs/<str:job_id>/restart/", hangs.restart, name="restart"),

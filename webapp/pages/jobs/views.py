@@ -13,13 +13,13 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from platform_core.jobs.states import TERMINAL
-from platform_core.units import plural
+from platform_core.units import format_bytes, plural
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
 from webapp.base.identity import now_ms
 from webapp.base.parsing import whole_number
-from webapp.checkpoints import orders, pins
+from webapp.checkpoints import deletion, orders, pins
 from webapp.jobs import idle_policy, logs, lost_members, queries, repetition, services
 from webapp.jobs.models import Job
 from webapp.nodes import queries as cluster_queries
@@ -151,6 +151,18 @@ def pin(request: HttpRequest, job_id: str, checkpoint_id: str) -> HttpResponse:
     row = pins.pin(actor_of(request), job_id, checkpoint_id, pinned=pinned)
     told = "is pinned; retention keeps it" if pinned else "is not pinned any more"
     messages.success(request, f"The checkpoint of step {row.step:,} {told}.")
+    return redirect(f"{reverse('jobs:detail', args=[job_id])}?tab=checkpoints")
+
+
+@login_required
+@require_POST
+def delete_checkpoint(request: HttpRequest, job_id: str, checkpoint_id: str) -> HttpResponse:
+    queries.job_for(request, job_id)
+    done = deletion.delete(actor_of(request), job_id, checkpoint_id)
+    freed = format_bytes(done.freed_bytes)
+    messages.success(
+        request, f"The checkpoint of step {done.checkpoint.step:,} is deleted: {freed} leave the store."
+    )
     return redirect(f"{reverse('jobs:detail', args=[job_id])}?tab=checkpoints")
 
 

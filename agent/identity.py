@@ -22,7 +22,7 @@ def load(data: Path) -> Identity | None:
     try:
         document = json.loads((data / FILE).read_text())
         return Identity(str(document["node_id"]), str(document["credential"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

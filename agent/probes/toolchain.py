@@ -63,7 +63,7 @@ def ask(python: str, environment: Mapping[str, str]) -> Toolchain:
             check=False,
         )
         answer = json.loads(done.stdout.strip().splitlines()[-1])
-    except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
+    except (OSError, subprocess.TimeoutExpired, ValueError, IndexError, RecursionError) as error:
         log.warning("%s does not tell its versions: %s", python, error)
         return Toolchain()
     return Toolchain(

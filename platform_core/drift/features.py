@@ -57,7 +57,7 @@ def _is_named(feature: str, names: Collection[str]) -> bool:
 def _parsed(body: bytes) -> Any:
     try:
         return json.loads(body)
-    except ValueError:  # also what is no UTF-8
+    except (ValueError, RecursionError):  # also what is no UTF-8
         return None
 
 

@@ -63,6 +63,7 @@ _PY_SPY = re.compile(r"    (?P<function>.+) \((?P<file>.+):(?P<line>\d{1,9})\)")
 _THREAD = re.compile(
     r"(?:(?P<current>Current thread|Thread) 0x[0-9a-f]+|Thread (?:\d+|0x[0-9a-f]+) \([^)]*\))(?P<name>.*)"
 )
+_LONGEST_LINE = 2_000  # a job writes them; the patterns take the square of a line's length
 _LIBRARIES = re.compile(r"(?:site|dist)-packages/|/lib/python3[^/]*/|/sdk/trainmaster/|^<")
 _WRAPPERS = re.compile(r"wrapper|_decorator|decorate_context|inner|__enter__|__exit__")
 _OF_FILE: tuple[tuple[str, Activity], ...] = (
@@ -85,6 +86,7 @@ def parse(text: str) -> tuple[Frame, ...]:
     """
     threads: list[tuple[str, list[Frame]]] = []
     for line in text.splitlines():
+        line = line[:_LONGEST_LINE]
         if thread := _THREAD.match(line):
             threads.append((thread["name"], []))
         elif threads and (frame := _FAULTHANDLER.fullmatch(line) or _PY_SPY.fullmatch(line)):

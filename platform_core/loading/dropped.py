@@ -71,7 +71,7 @@ def from_text(text: str) -> Dropped:
             for loader, count, numbers in given["samples"]
         }
         return Dropped(frozenset(map(str, given["shards"])), samples)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(
             f"what was dropped from the dataset cannot be read: {text[:80]!r} ({error})"
         ) from error

@@ -38,7 +38,7 @@ def read(lines: Iterable[str]) -> tuple[Sample, ...]:
 def _sample(line: str, number: int) -> Sample:
     try:
         row = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _invalid(number, f"it is not JSON: {error}") from error
     if not isinstance(row, dict):
         raise _invalid(number, "it is not an object")

@@ -11,7 +11,7 @@ def document_of(body: bytes) -> dict[str, Any]:
     """{} for what is no JSON object."""
     try:
         document = json.loads(body)
-    except ValueError:  # also what is no UTF-8
+    except (ValueError, RecursionError):  # also what is no UTF-8
         return {}
     return document if isinstance(document, dict) else {}
 

@@ -21,6 +21,7 @@ RULES = [
     borders.cycles,
     releases.violations,
     parsers.violations,
+    parsers.nesting,
 ]
 
 
@@ -201,6 +202,12 @@ PLANTED: list[tuple[str, Rule, dict[str, str], str]] = [
         parsers.violations,
         {"webapp/datasets/a.py": "from webapp.datasets import arrow_rows"},
         "imports webapp.datasets.arrow_rows, which a reader process alone runs",
+    ),
+    (
+        "JSON nested beyond the stack",
+        parsers.nesting,
+        {"webapp/a.py": "try:\n    x = json.loads(text)\nexcept ValueError:\n    x = None"},
+        "webapp/a.py:1 reads JSON and catches ValueError without RecursionError",
     ),
     (
         "ring",

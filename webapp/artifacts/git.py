@@ -7,7 +7,6 @@ import ipaddress
 import os
 import re
 import subprocess
-import tempfile
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,11 +15,12 @@ from pathlib import Path
 from platform_core.errors import TrainmasterError
 from platform_core.units import GIB, format_bytes
 from webapp.accounts.permissions import Actor
-from webapp.artifacts import archives
+from webapp.artifacts import archives, scratch
 from webapp.base import outbound
 
 SECONDS = 120  # for the whole of a fetch
-MOST_BYTES = 2 * GIB  # of any file that git writes: a pack, or the archive
+MOST_BYTES = 2 * GIB  # of any file that git writes, and of all that a fetch leaves
+_TOO_MUCH = f"the commit has more than {format_bytes(MOST_BYTES)}; keep data in a dataset instead"
 _PORTS = {"https": 443, "http": 80, "ssh": 22}
 _SHORT = re.compile(r"(?P<user>[\w.-]+)@(?P<host>[\w.-]+):(?P<path>.+)")  # git@host:team/project.git
 _SHORT_COMMIT = re.compile(r"[0-9a-f]{7,39}")  # a server gives a commit by its whole name only
@@ -55,17 +55,16 @@ def bundle(actor: Actor, team: str, url: str, ref: str, folder: str, credential:
     Raises GitError, and TrainmasterError of what an upload raises.
     """
     remote = _remote(url)
-    with tempfile.TemporaryDirectory(prefix="trainmaster-git-") as scratch:
-        git = _Git(Path(scratch), remote, credential)
-        git.run("init", "--quiet", "--bare", ".")
-        git.fetch(ref or "HEAD")
-        commit = git.run("rev-parse", "--verify", "FETCH_HEAD^{commit}").strip()
-        archive = Path(scratch) / "code.tar"
-        tree = f"{commit}:{folder.strip('/')}" if folder else commit
-        git.run("archive", "--format=tar", f"--output={archive}", tree)
-        with archive.open("rb") as file:
-            manifest = archives.upload(actor, team, _name(remote.url), file, keep_folder=True)
-    return Bundle(manifest, commit, remote.url)
+    try:
+        with scratch.place() as place:
+            git = _Git(place, remote, credential)
+            commit = git.commit_of(ref)
+            archive = git.archived(commit, folder)
+            return Bundle(
+                archives.upload(actor, team, _name(remote.url), archive, keep_folder=True), commit, remote.url
+            )
+    except scratch.Full as error:
+        raise GitError(str(error)) from error
 
 
 def _remote(url: str) -> _Remote:
@@ -106,6 +105,20 @@ class _Git:
         if remote.scheme == "ssh":
             self._environment["GIT_SSH_COMMAND"] = self._ssh()
 
+    def commit_of(self, ref: str) -> str:
+        """Fetches it, and leaves MOST_BYTES at most: a pack and its index, as nothing is unpacked."""
+        self.run("init", "--quiet", "--bare", ".")
+        self.fetch(ref or "HEAD")
+        if scratch.used(self._folder) > MOST_BYTES:
+            raise GitError(_TOO_MUCH)
+        return self.run("rev-parse", "--verify", "FETCH_HEAD^{commit}").strip()
+
+    def archived(self, commit: str, folder: str) -> Path:
+        archive = self._folder / "code.tar"
+        tree = f"{commit}:{folder.strip('/')}" if folder else commit
+        self.run("archive", "--format=tar", f"--output={archive}", tree)
+        return archive
+
     def fetch(self, ref: str) -> None:
         try:
             self.run("fetch", "--quiet", "--depth=1", "--no-tags", "--", self._remote.url, ref)
@@ -125,15 +138,14 @@ class _Git:
         except subprocess.TimeoutExpired as error:
             raise GitError(f"{self._remote.host} did not send the commit within {SECONDS} seconds") from error
         if done.returncode in (153, -25):  # SIGXFSZ
-            raise GitError(
-                f"the commit has more than {format_bytes(MOST_BYTES)}; keep data in a dataset instead"
-            )
+            raise GitError(_TOO_MUCH)
         if done.returncode != 0:
             raise GitError(self._reason(done.stderr.decode(errors="replace")))
         return done.stdout.decode(errors="replace")
 
     def _settings(self) -> Mapping[str, str]:
         made = {"http.followRedirects": "false", "protocol.version": "2", "core.hooksPath": "/dev/null"}
+        made["fetch.unpackLimit"] = "1"  # objects in files of their own would have no sum
         remote = self._remote
         if remote.scheme != "ssh":
             made["http.curloptResolve"] = f"{remote.host}:{remote.port}:{remote.address}"

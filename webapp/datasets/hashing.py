@@ -151,7 +151,7 @@ def _note(snapshot: DatasetSnapshot, node_id: str, file: Hashed, sizes: Sizes) -
     if not why:
         try:
             part = _checked(json.loads(file.part_json), row, sizes)
-        except (ValueError, KeyError, TypeError, TrainmasterError) as error:
+        except (ValueError, KeyError, TypeError, TrainmasterError, RecursionError) as error:
             why = f"its digests of {row.path} are not sound: {error}"
         else:
             if file.etag == row.etag:

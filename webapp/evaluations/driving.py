@@ -115,7 +115,7 @@ def _validation(run: EvaluationRun, job_id: str) -> dict[str, Any] | None:
         return None
     try:
         report = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         report = {}
     report = report if isinstance(report, dict) else {}
     files = artifacts.file_list(run.version.manifest_id) if run.version.manifest_id else []

@@ -3,13 +3,13 @@
 Runs have the shared grammar of platform_core.experiments.search; the words of both are the same.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 from platform_core.experiments.search.lexer import Token, TokenKind, tokens
+from platform_core.experiments.search.like import like
 from webapp.mlflow.errors import invalid
 
 _ORDERED: dict[str, Callable[[Any, Any], bool]] = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
@@ -26,7 +26,6 @@ _PREFIXES = {
     "metric": "metrics",
     "metrics": "metrics",
 }
-_DIRECTION = re.compile(r"(?P<field>.*?)(?:\s+(?P<direction>ASC|DESC))?\s*", re.IGNORECASE | re.DOTALL)
 Row = Mapping[str, Mapping[str, Any]]  # kind → name → value
 
 
@@ -53,7 +52,7 @@ class Clause:
         if value is None:
             return False
         if self.operator in ("LIKE", "ILIKE"):
-            return _like(str(value), self.value, self.operator == "ILIKE")
+            return like(str(value), self.value, ignore_case=self.operator == "ILIKE")
         if self.operator in ("IN", "NOT IN"):
             return (value in self.value) == (self.operator == "IN")
         return _ORDERED[self.operator](value, self.value)
@@ -158,12 +157,6 @@ def _list(words: list[Token], key: str) -> frozenset[str]:
             raise invalid(f"While parsing a list in the query, expected a comma or ')', not {token}")
 
 
-def _like(value: str, pattern: str, ignore_case: bool) -> bool:
-    parts = {"%": ".*", "_": "."}
-    expression = "".join(parts.get(letter) or re.escape(letter) for letter in pattern)
-    return re.fullmatch(expression, value, re.DOTALL | (re.IGNORECASE if ignore_case else 0)) is not None
-
-
 def order(
     rows: list[Any],
     wanted: Sequence[str],
@@ -176,21 +169,28 @@ def order(
     return rows
 
 
+def _directed(text: str) -> tuple[str, str]:
+    """The field and ASC, DESC or ""."""
+    words = text.strip().rsplit(maxsplit=1)
+    if len(words) == 2 and words[1].upper() in ("ASC", "DESC"):
+        return words[0], words[1].upper()
+    return text.strip(), ""
+
+
 def ordering(wanted: Sequence[str], known: Collection[str], default: Sequence[str]) -> dict[str, bool]:
     """Column → whether it descends: those asked for, such as "name ASC", then those of the default that are not among
     them. Raises INVALID_PARAMETER_VALUE."""
     keys: dict[str, bool] = {}
     for text in wanted:
-        match = _DIRECTION.fullmatch(text.strip())
-        field = match["field"] if match else ""
+        field, direction = _directed(text)
         name = field.partition(".")[2] if field.lower().startswith(("attribute.", "attributes.")) else field
         name = name.strip("`\"'")
-        if match is None or name not in known:
+        if name not in known:
             names = ", ".join(sorted(known))
             raise invalid(f"Invalid order by key '{field[:100]}' specified. Valid keys are '{names}'")
         if name in keys:
             raise invalid(f"`order_by` contains duplicate fields: {list(wanted)}")
-        keys[name] = (match["direction"] or "").upper() == "DESC"
+        keys[name] = direction == "DESC"
     for text in default:
         name, _, direction = text.partition(" ")
         keys.setdefault(name, direction == "DESC")

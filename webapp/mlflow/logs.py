@@ -252,7 +252,7 @@ def log_model(call: Call) -> dict[str, Any]:
         raise invalid(f"Model json is missing mandatory fields: {lacking}")
     try:
         before = json.loads(row.tags.get("mlflow.log-model.history", "[]"))
-    except ValueError:
+    except (ValueError, RecursionError):
         before = []
     history = json.dumps([*(before if isinstance(before, list) else []), model])
     limits.length("mlflow.log-model.history", history, limits.MAX_TAG)

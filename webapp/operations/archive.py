@@ -100,7 +100,15 @@ def read_manifest(archive: Path) -> Manifest:
             document = json.load(file)
             document["files"] = {name: (size, digest) for name, (size, digest) in document["files"].items()}
             return Manifest(**document)
-    except (OSError, tarfile.TarError, KeyError, ValueError, TypeError, AssertionError) as error:
+    except (
+        OSError,
+        tarfile.TarError,
+        KeyError,
+        ValueError,
+        TypeError,
+        AssertionError,
+        RecursionError,
+    ) as error:
         raise ArchiveError(
             f"{archive} is not a complete backup of Trainmaster: it has no readable {MANIFEST}."
         ) from error

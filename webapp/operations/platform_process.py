@@ -104,5 +104,5 @@ def training_process(path: Path) -> psutil.Process | None:
         process = psutil.Process(recorded["pid"])
         same = abs(process.create_time() - float(recorded["create_time"])) < 1
         return process if same and process.status() != psutil.STATUS_ZOMBIE else None
-    except (OSError, ValueError, KeyError, psutil.Error):
+    except (OSError, ValueError, KeyError, psutil.Error, RecursionError):
         return None

@@ -156,7 +156,7 @@ class StateFolder:
         path = self.path / "ports.json"
         try:
             before = json.loads(path.read_text())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             before = {}
         block = self._take_block(before.get("block"), agents)
         if web:

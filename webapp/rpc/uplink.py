@@ -164,7 +164,10 @@ def _own_place(attempt: Attempt, url: str) -> str:
 
 
 def _metrics(text: str) -> dict[str, Any]:
-    metrics = json.loads(text or "{}")
+    try:
+        metrics = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        metrics = None
     if not isinstance(metrics, dict):
         raise TrainmasterError("request_invalid", what="metrics_json", why="it is no JSON object")
     return metrics

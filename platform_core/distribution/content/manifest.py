@@ -93,7 +93,7 @@ def to_json(manifest: Manifest) -> str:
 def from_json(text: str | bytes) -> Manifest:
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise invalid(f"it is not JSON ({error})") from error
     return from_document(document)
 

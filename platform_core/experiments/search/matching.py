@@ -19,6 +19,7 @@ from platform_core.experiments.search.filters import (
     Operator,
     Scalar,
 )
+from platform_core.experiments.search.like import like
 
 # Texts that count as numbers where a parameter is compared with a number; within what a double can hold.
 NUMERIC = re.compile(r"[+-]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+-]?[0-9]{1,2})?", re.ASCII)
@@ -86,7 +87,7 @@ def _compare(comparison: Comparison, value: Any) -> bool:
         return False
     operator, others = comparison.operator, comparison.values
     if operator in PATTERNS:
-        return isinstance(value, str) and _like(value, str(others[0]), operator is Operator.ILIKE)
+        return isinstance(value, str) and like(value, str(others[0]), ignore_case=operator is Operator.ILIKE)
     if comparison.field.kind is FieldKind.PARAMETER:
         pairs = [_parameter_pair(value, other) for other in others]
     else:
@@ -116,14 +117,3 @@ def _parameter_pair(value: Any, other: Scalar) -> tuple[Any, Any] | None:
     if isinstance(value, str):
         return (float(value), other) if NUMERIC.fullmatch(value) else None
     return float(value), other
-
-
-def _like(value: str, pattern: str, ignore_case: bool) -> bool:
-    """% stands for any text, _ for any one character; nothing escapes them."""
-    if ignore_case:
-        value, pattern = value.lower(), pattern.lower()
-    parts = {"%": ".*", "_": "."}
-    return (
-        re.fullmatch("".join(parts.get(char) or re.escape(char) for char in pattern), value, re.DOTALL)
-        is not None
-    )

@@ -1,5 +1,6 @@
 """Complex and native parsers of what people bring run in a reader process (trainmaster.reader) and nowhere else."""
 
+import ast
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,19 +16,23 @@ PARSERS = frozenset({
 })  # fmt: skip
 # Run by `reader.pool.read` alone: they may import parsers, and no module may import them.
 BEHIND = frozenset(
-    {"agent.uplink.event_lines", "trainmaster.event_files.reading", "webapp.datasets.arrow_rows"}
+    {
+        "agent.uplink.event_lines",
+        "trainmaster.event_files.reading",
+        "webapp.artifacts.unpacking",
+        "webapp.datasets.arrow_rows",
+    }
 )
 # Files beside the door, and why they may stand there.
 BESIDE: dict[str, str] = {
     "agent/attempts/records.py": "protobuf of the agent's own records",
-    "webapp/artifacts/archives.py": "its files and bytes are bounded, and it is Python",
     "webapp/config/compression.py": "compresses only",
     "webapp/jobs/placement.py": "a checksum",
     "webapp/metrics/codec.py": "what the server compressed itself",
     "webapp/operations/archive.py": "an operator's own backup, in a process of its own",
     "webapp/pages/experiments/charts.py": "a checksum",
     "webapp/pages/jobs/presentation.py": "writes only",
-    "webapp/pages/jobs/submit.py": "catches what YAML raises",
+    "webapp/pages/jobs/submit.py": "writes only",
     "webapp/pages/markdown.py": "text of 200,000 characters at most",
     "webapp/pages/reports/document.py": "names a type",
     "webapp/pages/tensorboard/server.py": "a process of its own, over files that the platform wrote",
@@ -70,3 +75,21 @@ def _stale(root: Path) -> Iterator[str]:
     for name in sorted([*BESIDE, *(f"{module.replace('.', '/')}.py" for module in BEHIND)]):
         if not any((root / folder / name).exists() for folder in (".", "sdk")):
             yield f"tests/architecture/rules/parsers.py names {name}, which is no more"
+
+
+def nesting(root: Path) -> Iterator[str]:
+    """Whoever expects text that is no JSON also expects JSON that is nested beyond the stack of Python."""
+    for source in sources(root, "agent", "platform_core", "webapp"):
+        for node in ast.walk(source.tree):
+            if not isinstance(node, ast.Try) or not any(map(_reads_json, node.body)):
+                continue
+            caught = " ".join(ast.unparse(each.type) for each in node.handlers if each.type)
+            if "ValueError" in caught and not any(
+                name in caught for name in ("RecursionError", "UNREADABLE")
+            ):
+                yield f"{source.name}:{node.lineno} reads JSON and catches ValueError without RecursionError"
+
+
+def _reads_json(statement: ast.stmt) -> bool:
+    calls = (ast.unparse(node.func) for node in ast.walk(statement) if isinstance(node, ast.Call))
+    return any(call in ("json.loads", "json.load") or call.endswith(".json") for call in calls)

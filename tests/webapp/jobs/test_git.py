@@ -1,6 +1,8 @@
 """Jobs whose code comes from a git repository, served by a real git."""
 
 import os
+import random
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from tests.support.git_server import Repository, serve
 from webapp.accounts import services as accounts
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
+from webapp.artifacts import git, scratch
 from webapp.artifacts import queries as artifacts
 from webapp.jobs import services
 from webapp.jobs.models import Job
@@ -210,6 +213,32 @@ def test_code_and_repository_together_are_refused(submit: Submit, address: str) 
     code = submit(git={"url": address}).spec["code"]
     with pytest.raises(SpecError, match="keep one of the two"):
         submit(code=code, git={"url": address})
+
+
+def test_fetches_share_a_few_places_that_each_begin_empty(
+    submit: Submit, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(scratch, "PLACES", 1)
+    monkeypatch.setattr(scratch, "WAIT_SECONDS", 0.0)
+    with scratch.place() as taken:
+        (taken / "pack").write_bytes(b"left by a process that was killed")
+        assert refused(submit, url=address) == (
+            "git.url: all 1 places of this server for fetching code are taken; try again shortly."
+        )
+        (tmp_path / taken.parent.name / "kept").mkdir()
+    taken.mkdir()
+    (taken / "left").write_text("by a process that was killed")
+    submit(git={"url": address})
+    assert not taken.exists()
+
+
+def test_all_that_a_fetch_leaves_has_one_limit(
+    submit: Submit, repository: Repository, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.commit({f"{number}.bin": random.Random(number).randbytes(6000).hex() for number in range(3)})
+    monkeypatch.setattr(git, "MOST_BYTES", 40_000)
+    assert "keep data in a dataset instead" in refused(submit, url=address)
 
 
 def test_the_form_takes_a_repository(browser: Browser, owner: User, address: str) -> None:

@@ -1,16 +1,21 @@
 """Code that a browser uploads as an archive, for the form of a job."""
 
+import gzip
 import html
 import io
 import re
 import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from random import Random
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
+from platform_core.errors import TrainmasterError
 from webapp.accounts.models import User
 from webapp.artifacts import archives
 from webapp.artifacts import queries as artifacts
@@ -37,6 +42,10 @@ def tarred(files: Mapping[str, bytes]) -> bytes:
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))
     return buffer.getvalue()
+
+
+def uncompressed(files: Mapping[str, bytes]) -> bytes:
+    return gzip.decompress(tarred(files))
 
 
 def upload(
@@ -80,6 +89,23 @@ def test_what_is_no_archive_of_code_is_refused_at_the_field(
     [problem] = re.findall(r'id="problem-code">([^<]*)', fragment)
     assert (status, why in problem) == (422, True), problem
     assert not Manifest.objects.exists()
+
+
+@pytest.mark.parametrize("pack", [zipped, tarred, uncompressed], ids=["zip", "tar.gz", "tar"])
+def test_no_damage_of_an_archive_is_more_than_a_refusal(
+    pack: Callable[[Mapping[str, bytes]], bytes], tmp_path: Path
+) -> None:
+    """300 of each, the same each time."""
+    random, content = Random(pack.__name__), pack(FILES)
+    archive, into = tmp_path / "archive", tmp_path / "into"
+    for _ in range(300):
+        damaged = bytearray(content)
+        for _ in range(random.randint(1, 3)):
+            damaged[random.randrange(len(content))] = random.randrange(256)
+        archive.write_bytes(damaged)
+        with suppress(TrainmasterError):
+            archives._unpacked("a", archive, str(into))
+        assert into.stat().st_size <= archives._MOST_BYTES
 
 
 def test_a_form_without_a_file_says_what_to_choose(browser: Browser, owner: User) -> None:

@@ -191,7 +191,7 @@ def change(actor: Actor, model: Model, text: str) -> str:
     """Sets the gate that somebody wrote as JSON; the sentence that says so. Raises request_invalid."""
     try:
         given: Any = json.loads(text or "{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TrainmasterError("request_invalid", what="the gate", why=f"it is not JSON: {error}") from error
     if not isinstance(given, dict):
         raise TrainmasterError("request_invalid", what="the gate", why="it must be an object of JSON")

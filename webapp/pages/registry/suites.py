@@ -73,7 +73,7 @@ def publish(request: HttpRequest) -> HttpResponse:
 def _mapping(text: str) -> dict[str, Any]:
     try:
         given = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TrainmasterError("request_invalid", what="the suite", why=f"it is not JSON: {error}") from error
     if not isinstance(given, dict):
         raise TrainmasterError("request_invalid", what="the suite", why="it must be an object of JSON")

@@ -50,7 +50,7 @@ def asked(address: str, token: str, kind: str, given: str, model: str) -> Trial:
     if kind != "completion":
         try:
             path, body = "predict", {"inputs": [json.loads(given)]}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             return Trial(kind, given, problem=f"The row must be JSON, such as [0.1, 0.2]: {error}.")
     began = time.monotonic()
     try:
@@ -59,7 +59,7 @@ def asked(address: str, token: str, kind: str, given: str, model: str) -> Trial:
             f"{address}/{path}", json=body, headers=headers, timeout=PATIENCE, trust_env=False
         )
         document = answer.json()
-    except (httpx.HTTPError, ValueError) as error:
+    except (httpx.HTTPError, ValueError, RecursionError) as error:
         return Trial(kind, given, problem=f"The router did not answer: {type(error).__name__}.")
     ms = round((time.monotonic() - began) * 1_000)
     if answer.status_code != 200:

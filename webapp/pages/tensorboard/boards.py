@@ -62,7 +62,7 @@ class Board:
         """None while it is starting, or does not run."""
         try:
             document = json.loads((self.folder / "address.json").read_text())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         return Address(**document) if self.is_alive() else None
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import django
 from django.apps import apps
 
-from tools import mlflow_venv
+from tools import mlflow_differences, mlflow_venv
 
 ROOT = Path(__file__).resolve().parent.parent
 ENDPOINTS = ROOT / "tools" / "mlflow_endpoints.txt"
@@ -39,8 +39,31 @@ REASONS = {
     "/label-schemas": "review of language models is out of scope",
     "/review-queues": "review of language models is out of scope",
     "/gateway": "the gateway to language models is out of scope",
+    "/create-promptlab-run": "trying prompts is out of scope",
+    "/gateway-proxy": "the gateway to language models is out of scope",
+    "/get-trace-artifact": "tracing of language models is out of scope",
+    "/ui-telemetry": "nothing is told about people",
     "/prompt-optimization": "prompt optimisation is out of scope",
 }
+# Addresses of MLflow's page that its list of endpoints leaves out.
+OF_PAGES = (
+    ("GET", "/get-artifact"),
+    ("GET", "/model-versions/get-artifact"),
+    ("POST", "/graphql"),
+    ("GET", "/ajax-api/2.0/mlflow/metrics/get-history-bulk"),
+    ("GET", "/ajax-api/2.0/mlflow/metrics/get-history-bulk-interval"),
+    ("POST", "/ajax-api/2.0/mlflow/experiments/search-datasets"),
+    ("POST", "/ajax-api/2.0/mlflow/upload-artifact"),
+    ("GET", "/ajax-api/2.0/mlflow/logged-models/<model_id>/artifacts/files"),
+    ("POST", "/ajax-api/2.0/mlflow/runs/create-promptlab-run"),
+    ("POST", "/ajax-api/2.0/mlflow/gateway-proxy"),
+    ("GET", "/ajax-api/2.0/mlflow/get-trace-artifact"),
+    ("GET", "/ajax-api/3.0/mlflow/ui-telemetry"),
+)
+RECORDED = (
+    "The tests send recorded requests to this server and compare each field of the answer with what MLflow's server "
+    "gave. Beside ids, times and random names, only this may differ:"
+)
 UNREACHABLE = "/api/2.0mlflow"  # a handler of MLflow without a usable address
 OTHERS = "MLflow itself answers 404"
 
@@ -66,10 +89,11 @@ def served() -> set[tuple[str, str]]:
         "/api/2.0/mlflow/": routes.TRACKING,
         "/api/2.0/mlflow-artifacts/": routes.PROXY,
         "/api/3.0/mlflow/": routes.WORKSPACES,
+        "/ajax-api/2.0/mlflow/": [*routes.TRACKING, *routes.PAGE_ONLY],
         "/": routes.PLAIN,
     }
     found = {(e.method, _nameless(prefix + e.path)) for prefix, endpoints in below.items() for e in endpoints}
-    return found | {("GET", "/api/3.0/mlflow/server-info")}
+    return found | {("GET", "/api/3.0/mlflow/server-info"), ("POST", "/graphql")}
 
 
 def _nameless(address: str) -> str:
@@ -80,6 +104,7 @@ def table() -> Iterator[str]:
     answered = served()
     lines = [line.split() for line in ENDPOINTS.read_text().splitlines()]
     known = [(method, address) for method, address in lines if not address.startswith(UNREACHABLE)]
+    known += OF_PAGES
     count = sum((method, _nameless(address)) in answered for method, address in known)
     version = next(line for line in mlflow_venv.LOCK.read_text().splitlines() if line.startswith("mlflow=="))
     yield f"MLflow {version.partition('==')[2]} has {len(known)} endpoints; {count} are served.\n"
@@ -96,7 +121,8 @@ def _reason(address: str) -> str:
 
 def page() -> str:
     written = PAGE.read_text().partition(MARKER)[0]
-    return f"{written}{MARKER}\n\n" + "\n".join(table()) + "\n"
+    answers = ["", "## What differs in single answers", "", RECORDED, "", *mlflow_differences.lines()]
+    return f"{written}{MARKER}\n\n" + "\n".join([*table(), *answers]) + "\n"
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import JSONObject
 
 from platform_core.errors import TrainmasterError
@@ -14,7 +15,7 @@ from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
 from webapp.base.ages import age
 from webapp.experiments import search
-from webapp.experiments.models import Experiment, RichValue, Run, RunArtifact, RunFile
+from webapp.experiments.models import Experiment, RichValue, Run, RunArtifact, RunDataset, RunFile
 from webapp.metrics import queries as metrics
 
 VIEWS = {
@@ -263,3 +264,10 @@ def mfu_of_job(job_id: str) -> float | None:
 def deleted_before(before_ms: int) -> int:
     """How many runs were deleted before then, and can be restored until they are removed for good."""
     return Run.objects.filter(deleted_ms__lt=before_ms).count()
+
+
+def datasets_read(experiment: Experiment, most: int) -> list[tuple[str, str, str | None]]:
+    """Name, digest and context of the datasets that runs of an experiment read."""
+    rows = RunDataset.objects.filter(run__experiment=experiment, run__deleted_ms=None)
+    context = KeyTextTransform("mlflow.data.context", "tags")
+    return list(rows.annotate(context=context).values_list("name", "digest", "context").distinct()[:most])

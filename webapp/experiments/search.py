@@ -90,7 +90,8 @@ def matching(rows: QuerySet[Run], filter: Filter) -> QuerySet[Run]:
 
 
 def _with_metric(rows: QuerySet[Run], field: Field, name: str) -> QuerySet[Run]:
-    """Adds a value of a metric, and the same as `name`_known without NaN, which no comparison matches."""
+    """Adds a value of a metric, and the same as `name`_known without NaN, which only differs: PostgreSQL holds it
+    for greater than any number."""
     rows = metrics.with_metric(rows, field.name, field=_STATISTICS[field.kind], name=name)
     return rows.alias(**{f"{name}_known": NullIf(F(name), Value(math.nan))})
 
@@ -116,7 +117,7 @@ def _of_metric(comparison: Comparison, name: str) -> Q:
             return Q(**{f"{known}__in": comparison.values})
         case Operator.UNEQUAL | Operator.NOT_IN:
             return Q(
-                *(Q(**{f"{known}__lt": value}) | Q(**{f"{known}__gt": value}) for value in comparison.values)
+                *(Q(**{f"{name}__lt": value}) | Q(**{f"{name}__gt": value}) for value in comparison.values)
             )
     lookup = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}[comparison.operator]
     return Q(**{f"{known}__{lookup}": comparison.values[0]})

@@ -26,7 +26,7 @@ from webapp.artifacts.queries import opened
 from webapp.base.downloads import download
 from webapp.experiments import services
 from webapp.experiments.files import Owner
-from webapp.mlflow import logged_models, runs, shapes
+from webapp.mlflow import limits, logged_models, runs, shapes
 from webapp.mlflow.endpoint import Call, response_of
 from webapp.mlflow.errors import invalid, missing
 from webapp.registry import queries as registry
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from webapp.artifacts.models import Manifest
 
 PART_SALT = "webapp.mlflow.part"
+MOST_UPLOADED = 10 * 1024 * 1024
 PART_SECONDS = 24 * 3600
 VERSIONS = "model-versions"
 
@@ -144,6 +145,21 @@ def put(call: Call, artifact_path: str) -> dict[str, Any]:
     return {}
 
 
+def upload(call: Call) -> dict[str, Any]:
+    """A small file that MLflow's page sends."""
+    for name in ("run_uuid", "path"):
+        if not call[name]:
+            raise invalid(f"Request must specify {name}.")
+    path = safe(call["path"])
+    data = call.request.read(MOST_UPLOADED + 1)
+    if not data:
+        raise invalid("Request must specify data.")
+    if len(data) > MOST_UPLOADED:
+        raise invalid("Artifact size is too large. Max size is 10MB.")
+    services.put_file(call.actor, runs.find(call, call["run_uuid"]), path, io.BytesIO(data))
+    return {}
+
+
 def body_stream(request: HttpRequest) -> IO[bytes]:
     """The body without a copy in memory."""
     return cast(IO[bytes], request if request.headers.get("Content-Length") != "0" else io.BytesIO())
@@ -233,6 +249,15 @@ def _version_listing(call: Call, path: str) -> list[dict[str, Any]]:
                 **({} if rest or not size else {"file_size": size}),
             }
     return [entries[name] for name in sorted(entries)]
+
+
+def get_of_version(call: Call) -> HttpResponseBase:
+    """What MLflow serves at /model-versions/get-artifact."""
+    name, number = limits.model_name(call["name"]), limits.version(call["version"])
+    rows = registry.living_versions([call.team]).filter(model__name=name, version=max(number, 0))
+    for row in rows:
+        return _get_of_version(call, f"{VERSIONS}/{row.id}/{safe(call['path'])}")
+    raise missing(f"Model Version (name={name}, version={number}) not found")
 
 
 def _get_of_version(call: Call, path: str) -> HttpResponseBase:

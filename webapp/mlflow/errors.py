@@ -44,6 +44,16 @@ _BY_STATUS = {
 }
 
 
+# What clients classify errors by: beside the code, its class and the state of SQL that stands for it.
+_CLASSES = {
+    "RESOURCE_DOES_NOT_EXIST": "RESOURCE_NOT_FOUND",
+    "ENDPOINT_NOT_FOUND": "RESOURCE_NOT_FOUND",
+    "RESOURCE_ALREADY_EXISTS": "RESOURCE_ALREADY_EXISTS",
+    "INVALID_PARAMETER_VALUE": "INVALID_PARAMETER_VALUE",
+    "BAD_REQUEST": "INVALID_PARAMETER_VALUE",
+}
+
+
 class MlflowError(Exception):
     """An answer of the MLflow API that is not a success."""
 
@@ -54,6 +64,8 @@ class MlflowError(Exception):
     @property
     def response(self) -> JsonResponse:
         body = {"error_code": self.code, "message": self.message}
+        if known := _CLASSES.get(self.code):
+            body |= {"error_class": known, "sqlstate": "KAM00"}
         return JsonResponse(body, status=STATUS[self.code])
 
 

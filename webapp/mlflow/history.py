@@ -10,6 +10,7 @@ from webapp.metrics.values import Points
 from webapp.mlflow import limits, paging, runs, shapes
 from webapp.mlflow.endpoint import Call
 from webapp.mlflow.errors import MlflowError, invalid
+from webapp.mlflow.fields import HINT
 
 MOST_BULK = 25_000
 MOST_RUNS = 100
@@ -66,7 +67,8 @@ def bulk(call: Call) -> dict[str, Any]:
     _require_few(run_ids, "GetMetricHistoryBulk request cannot specify more than")
     if call["metric_key"] is None:
         raise invalid("GetMetricHistoryBulk request must specify a metric_key.")
-    size = min(max(call["max_results"] or MOST_BULK, 1), MOST_BULK)
+    wanted = call["max_results"]
+    size = MOST_BULK if wanted is None else min(max(wanted, 0), MOST_BULK)
     rows: list[dict[str, Any]] = []
     for run_id in sorted({row.id for row in _there(call, run_ids)}):
         points, _ = metrics.by_time(run_id, call["metric_key"], 0, size - len(rows))
@@ -98,7 +100,7 @@ def bulk_interval(call: Call) -> dict[str, Any]:
     _require_few(call["run_ids"], "GetMetricHistoryBulkInterval request must specify at most")
     first, last, size = call["start_step"], call["end_step"], call["max_results"]
     if size is not None and not 1 <= size <= MOST_A_RUN:
-        raise invalid(f"max_results must be between 1 and {MOST_A_RUN}.")
+        raise invalid(f"max_results must be between 1 and {MOST_A_RUN}.{HINT}")
     if (first is None) != (last is None):
         raise invalid("If either start step or end step are specified, both must be specified.")
     if first is not None and first > last:

@@ -95,7 +95,7 @@ def stored_tag(name: str | None, value: str | None, limit: int) -> tuple[str, st
 
 
 def stored_tags(given: Iterable[Mapping[str, str | None]], limit: int) -> dict[str, str]:
-    return dict(stored_tag(pair["key"], pair["value"], limit) for pair in given)
+    return dict(stored_tag(pair["key"] or "", pair["value"], limit) for pair in given)
 
 
 def run_id(value: str) -> str:

@@ -16,13 +16,16 @@ def offset_of(token: str | None) -> int:
     if not token:
         return 0
     try:
-        document = json.loads(base64.b64decode(token, validate=True))
-        offset = document["offset"]
+        decoded = base64.b64decode(token)
+    except ValueError:
+        raise invalid("Invalid page token, could not base64-decode") from None
+    try:
+        offset = json.loads(decoded)["offset"]
         valid = isinstance(offset, int) and 0 < offset < MAX_OFFSET
     except (ValueError, KeyError, TypeError, RecursionError):
         valid, offset = False, 0
     if not valid:
-        raise invalid(f"Invalid page token, could not base64-decode: {token[:100]!r}")
+        raise invalid(f"Invalid page token, decoded value={decoded[:100]!r}")
     return int(offset)
 
 

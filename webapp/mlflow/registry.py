@@ -1,5 +1,6 @@
 """Registered models: create, get, rename, update, delete, search, latest versions, tags, aliases."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.db.models import F
@@ -38,9 +39,24 @@ def create(call: Call) -> dict[str, Any]:
         )
     except TrainmasterError as error:
         if error.code == "duplicate_name":
-            raise exists(f"Registered Model (name={name}) already exists.") from None
+            raise _taken(call, name, tags) from None
         raise
     return {"registered_model": model_shape(row)}
+
+
+def is_prompt(tags: Mapping[str, str]) -> bool:
+    return tags.get(model_search.PROMPT_TAG, "false").lower() == "true"
+
+
+def _taken(call: Call, name: str, tags: Mapping[str, str]) -> MlflowError:
+    new, row = is_prompt(tags), queries.model(call.team, name)
+    if row is None or is_prompt(row.tags) == new:
+        return exists(f"{'Prompt' if new else 'Registered Model'} (name={name}) already exists.")
+    kinds = ("prompt", "registered model") if new else ("registered model", "prompt")
+    return exists(
+        f"Tried to create a {kinds[0]} with name {name!r}, but the name is already taken by a {kinds[1]}. MLflow does "
+        "not allow creating a model and a prompt with the same name."
+    )
 
 
 def get(call: Call) -> dict[str, Any]:

@@ -255,6 +255,18 @@ WORKSPACES = [
 # Below /
 PLAIN = [
     Endpoint("GET", "get-artifact", artifacts.get_of_run, (*RUN, text("path", required=True))),
+    Endpoint(
+        "GET",
+        "model-versions/get-artifact",
+        artifacts.get_of_version,
+        (*VERSION, text("path", required=True)),
+    ),
+]
+
+# Below /ajax-api/2.0/mlflow alone: what MLflow's own page asks for
+PAGE_ONLY = [
+    Endpoint("POST", "experiments/search-datasets", runs.search_datasets, (texts("experiment_ids"),)),
+    Endpoint("POST", "upload-artifact", artifacts.upload, (text("run_uuid"), text("path")), raw=True),
 ]
 
 TRACKING = [*EXPERIMENTS, *RUNS, *METRICS, *LOGGED_MODELS, *REGISTRY, *ARTIFACT_LIST]

@@ -13,6 +13,7 @@ from webapp.mlflow.endpoint import Call
 from webapp.mlflow.errors import MlflowError, invalid, missing
 
 MOST_LISTED = 50_000
+MOST_EXPERIMENTS, MOST_SUMMARIES = 20, 1_000
 VIEWS = {"ACTIVE_ONLY": "active", "DELETED_ONLY": "deleted", "ALL": "all"}
 DATASET_LIMITS = {
     "name": 500, "digest": 36, "source_type": 65_535, "source": 65_535, "schema": 1_048_575, "profile": 16_777_215,
@@ -64,7 +65,9 @@ def create(call: Call) -> dict[str, Any]:
         started_ms=call["start_time"],
         user=(call["user_id"] or "")[: limits.MAX_KEY],
     )
-    return {"run": {**shapes.run(row, {})}}
+    answer = shapes.run(row, {})
+    del answer["outputs"]  # of a run that was just made MLflow names the inputs alone
+    return {"run": answer}
 
 
 def _parent(call: Call, run_id: str) -> Run | None:
@@ -179,6 +182,30 @@ def log_inputs(call: Call) -> dict[str, Any]:
     models = [(model["model_id"], 0) for model in call["models"]]
     services.log_inputs(call.actor, row, datasets, models)
     return {}
+
+
+def search_datasets(call: Call) -> dict[str, Any]:
+    """The datasets that runs of the experiments read, each once with what it was for."""
+    ids = call["experiment_ids"]
+    if not ids:
+        raise invalid("SearchDatasets request must specify at least one experiment_id.")
+    if len(ids) > MOST_EXPERIMENTS:
+        raise invalid(
+            f"SearchDatasets request cannot specify more than {MOST_EXPERIMENTS} experiment_ids. Received {len(ids)} "
+            "experiment_ids."
+        )
+    rows = [row for row in (_experiment(call, reference) for reference in ids) if row is not None]
+    found = {
+        (shapes.experiment_id(experiment), name, digest, context or "")
+        for experiment in rows
+        for name, digest, context in queries.datasets_read(experiment, MOST_SUMMARIES)
+    }
+    names = ("experiment_id", "name", "digest", "context")
+    summaries = [
+        {name: value for name, value in zip(names, summary, strict=True) if value}
+        for summary in sorted(found)[:MOST_SUMMARIES]
+    ]
+    return {"dataset_summaries": summaries} if summaries else {}
 
 
 def log_outputs(call: Call) -> dict[str, Any]:

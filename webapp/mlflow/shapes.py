@@ -41,6 +41,7 @@ def experiment(row: Experiment) -> dict[str, Any]:
         "lifecycle_stage": lifecycle(row.deleted_ms),
         "last_update_time": row.deleted_ms or row.changed_ms,
         "creation_time": row.created_ms,
+        "workspace": row.team_id,
         **({"tags": pairs(tags)} if tags else {}),
     }
 

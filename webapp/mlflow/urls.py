@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from django.urls import URLPattern, path, re_path
 
-from webapp.mlflow import artifacts, routes, server
+from webapp.mlflow import artifacts, graphql, routes, server
 from webapp.mlflow.endpoint import Endpoint, unknown, view_of
 
 
@@ -19,7 +19,9 @@ def addresses(prefix: str, endpoints: Sequence[Endpoint]) -> Iterator[URLPattern
 urlpatterns = [
     path("health", server.health, name="mlflow-health"),
     path("version", server.version, name="mlflow-version"),
+    path("graphql", graphql.view, name="mlflow-graphql"),
     *addresses("", routes.PLAIN),
+    *addresses("ajax-api/2.0/mlflow/", routes.PAGE_ONLY),
     path("api/2.0/mlflow-artifacts/parts/<str:signed>", artifacts.put_part),
     *(
         pattern
@@ -29,7 +31,7 @@ urlpatterns = [
             *addresses(f"{api}/2.0/mlflow/", routes.TRACKING),
             *addresses(f"{api}/2.0/mlflow-artifacts/", routes.PROXY),
             *addresses(f"{api}/3.0/mlflow/", routes.WORKSPACES),
-            re_path(rf"^{api}/[23]\.0/mlflow", unknown),
         )
     ),
+    re_path(r"^(?:ajax-api/|api/[0-9]+\.[0-9]+|model-versions/)", unknown),
 ]

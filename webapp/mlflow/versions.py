@@ -18,6 +18,7 @@ from webapp.registry import queries, services
 from webapp.registry.models import Model, ModelVersion
 
 MOST_LISTED = 200_000
+PROMPT_SOURCES = ("dummy-source", "prompt-template")  # a prompt has its text as a tag, and no files
 ACTIVE_STAGES = ("staging", "production")
 MODEL_URI = re.compile(r"/+(?P<name>[^/@]+)(?:/(?P<version>[^/@]+)|@(?P<alias>[^/@]+))?")
 GRAMMAR = filters.Grammar(
@@ -58,6 +59,9 @@ def create(call: Call) -> dict[str, Any]:
     limits.model_name(call["name"])
     tags = limits.stored_tags(call["tags"], limits.MAX_MODEL_TAG)
     source = call["source"]
+    prompt = registry.is_prompt(tags)
+    if prompt and source not in PROMPT_SOURCES:
+        raise invalid(f"Invalid prompt source: '{source}'. Prompt sources must use an MLflow placeholder.")
     _require_absolute(source)
     model = registry.find(call, call["name"])
     fields: dict[str, Any] = {
@@ -65,7 +69,11 @@ def create(call: Call) -> dict[str, Any]:
         "description": call["description"] or "",
         "run_link": call["run_link"] or "",
     }
-    version = _from_source(call, model, source, fields)
+    version = (
+        services.register_logged(call.actor, model, source, location=source, **fields)
+        if prompt
+        else _from_source(call, model, source, fields)
+    )
     _, row = find(call, model.name, str(version.version))
     return {"model_version": version_shape(row, row.model)}
 

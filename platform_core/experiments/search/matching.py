@@ -82,9 +82,9 @@ def _values(comparison: Comparison, run: RunValues) -> list[Any]:
 
 
 def _compare(comparison: Comparison, value: Any) -> bool:
-    """NaN matches nothing."""
+    """NaN differs from every number, and compares with none."""
     if isinstance(value, float) and math.isnan(value):
-        return False
+        return comparison.operator in (Operator.UNEQUAL, Operator.NOT_IN)
     operator, others = comparison.operator, comparison.values
     if operator in PATTERNS:
         return isinstance(value, str) and like(value, str(others[0]), ignore_case=operator is Operator.ILIKE)

@@ -47,6 +47,7 @@ RUN = RunValues(
         "duration > 60 and archived = false and group IS NULL and end_time is null and tags.stage IS NOT NULL",
         "datasets.name = 'books' and dataset.digest LIKE 'a%' and datasets.context IS NULL",
         "params.layers IS NOT NULL and metrics.broken IS NOT NULL",
+        "metrics.broken != 0 and metrics.broken NOT IN (1)",
         "(tags.stage = 'dev' or tags.stage = 'prod') and run_id IN ('b', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',)",
     ],
 )
@@ -59,7 +60,7 @@ def test_a_run_matches(text: str) -> None:
     [
         "metrics.unknown != 1",
         "metrics.unknown < 1 or params.unknown != 'a' or tags.unknown NOT IN ('a')",
-        "metrics.broken != 0 or metrics.broken > 0 or metrics.broken NOT IN (1)",
+        "metrics.broken = 0 or metrics.broken > 0 or metrics.broken < 0 or metrics.broken IN (1)",
         "params.layers = '[1, 2]' or params.layers > 1 or params.amp > 0 or params.depth LIKE '3'",
         "group = '' or end_time > 0",
         "tags.stage = 'dev' or tags.stage = 'test' and name LIKE '%'",

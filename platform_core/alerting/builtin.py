@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from platform_core.alerting.expression import parse
+from platform_core.alerting.measures import WaitClass
 from platform_core.alerting.rules import Rule, Severity
 from platform_core.service_levels.burning import FAST, SLOW
 
@@ -27,11 +28,12 @@ RULES: tuple[Rule, ...] = (
           "{name} of {team} makes {value} fewer steps a second than its attempt did on average: data or a rank stalls.",
           "Read its log and stacks, and the network and disk curves of its nodes.", "uplink_lags"),
     _rule("job_low_mfu", "A job computes far below its hardware", "job.mfu < 30 for 15m clear 35", _WARNING,
-          "{name} of {team} reaches {value} of the FLOP/s of its GPUs; {limit} is the least that is worth its price.",
+          "{name} of {team} reaches {value} of the FLOP/s of its GPUs{detail}; {limit} is the least that is worth its "
+          "price.",
           "Check precision, batch size, compilation and the parallel layout; the planner proposes one."),
     _rule("job_data_starved", "The data of a job comes slower than it computes",
           "job.data_throughput < 80 for 5m clear 85", _WARNING,
-          "{name} of {team} gets {value} of the data that its GPUs could take; they wait for the rest.",
+          "{name} of {team} gets {value} of the data that its GPUs could take{detail}; they wait for the rest.",
           "Its Efficiency tab has the share and advice: more loader workers, a cache on the node, pinned memory.",
           "job_slowed_down"),
     _rule("checkpoint_slow", "Checkpoints of a job take much longer than before",
@@ -42,10 +44,28 @@ RULES: tuple[Rule, ...] = (
           "endpoint.drift > 0 for 10m", _WARNING,
           "{value} inputs or outputs of {name} of {team} are distributed otherwise than before: {detail}.",
           "Its page has the distances: look for a change at its callers, and evaluate a model trained on newer data."),
-    _rule("queue_wait", "Urgent jobs wait too long", "team.queue_wait > 2h clear 100m", _WARNING,
-          "{detail} of {team} for more than {limit}; the longest for {value}.",
-          "The queue page has each job's reason: more nodes, a larger quota, or a lower priority elsewhere.",
-          "scheduler_stalled", "scheduler_leaderless"),
+    _rule("endpoint_down", "An endpoint has no replica left", "endpoint.without_replica > 0 for 2m", _CRITICAL,
+          "{name} of {team} answers nobody: none of its {detail} is ready.",
+          "Its page has the reason and the log of each replica; take an earlier version if the newest does not start.",
+          "router_down"),
+    _rule("endpoint_short", "An endpoint has too few replicas", "endpoint.replicas_short > 0 for 15m", _WARNING,
+          "{name} of {team} lacks {value} of its {detail}: callers wait longer, or are refused.",
+          "Its page says why: no free slots, the quota, or a version that does not start.",
+          "endpoint_down", "router_down"),
+    _rule("endpoint_errors", "Requests to an endpoint fail", "endpoint.errors > 5 for 2m clear 2", _CRITICAL,
+          "{value} of the requests to {name} of {team} fail: {detail}.",
+          "Read the log of its replicas; take back a version that was activated shortly before.", "endpoint_down"),
+    _rule("endpoint_slow", "An endpoint answers later than its target", "endpoint.latency > 150 for 10m clear 110",
+          _WARNING, "The p99 of {name} of {team} is {value} of its target: {detail}.",
+          "Allow it more replicas, a larger batch or a faster GPU type; its page has the load of each replica.",
+          "endpoint_down", "endpoint_short"),
+    *(_rule(code, f"Jobs of {waits.value} priority wait too long", f"team.{code} > {limit} clear {clear}", _WARNING,
+            "{detail} of {team} for more than {limit}; the longest for {value}.",
+            "The queue page has each job's reason: more nodes, a larger quota, or a lower priority elsewhere.",
+            "scheduler_stalled", "scheduler_leaderless", "worker_down")
+      for code, waits, limit, clear in (("queue_wait", WaitClass.HIGH, "2h", "100m"),
+                                        ("queue_wait_normal", WaitClass.NORMAL, "12h", "11h"),
+                                        ("queue_wait_low", WaitClass.LOW, "3d", "70h"))),
     _rule("storage_nearly_full", "The storage of a team is nearly full", "team.storage > 90 clear 85", _WARNING,
           "{team} has used {value} of its storage; at 100 % its uploads are refused.",
           "Delete runs and datasets that nobody needs, or raise TRAINMASTER_TEAM_UPLOAD_LIMIT_BYTES."),
@@ -108,6 +128,9 @@ RULES: tuple[Rule, ...] = (
     _rule("worker_down", "No worker carries out tasks", "platform.worker_silence > 1m for 15s clear 30s", _CRITICAL,
           "No worker has carried out a task for {value}: nothing is scheduled, mailed or evaluated but this.",
           "Start the worker and beat; their logs have why they stopped."),
+    _rule("router_down", "No router takes requests", "platform.router_silence > 30s for 15s clear 15s", _CRITICAL,
+          "No router has taken requests for {value}: nobody can call an endpoint.",
+          "Start the router; its log has why it stopped."),
     _rule("tasks_late", "Tasks wait in the queue", "platform.task_lag > 30s for 1m clear 10s", _WARNING,
           "Tasks wait {value} before a worker takes them: the worker is too slow or too few run.",
           "Start more workers, or look for a task that takes long in the worker's log."),

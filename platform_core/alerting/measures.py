@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from platform_core.jobs.definition import DEFAULT_PRIORITY, LEAST_URGENT, MOST_URGENT, PRIORITIES
 from platform_core.units import format_bytes, format_duration_ms, format_number
 
 
@@ -37,6 +38,27 @@ class Kind(StrEnum):
     CLUSTER = "cluster"
 
 
+class WaitClass(StrEnum):
+    """Priorities whose waits are judged alike."""
+
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+
+    @property
+    def priorities(self) -> range:
+        match self:
+            case WaitClass.HIGH:
+                return range(MOST_URGENT, DEFAULT_PRIORITY)
+            case WaitClass.NORMAL:
+                return range(DEFAULT_PRIORITY, PRIORITIES["low"])
+        return range(PRIORITIES["low"], LEAST_URGENT + 1)
+
+
+def _between(waits: WaitClass) -> str:
+    return f"{waits.priorities.start} to {waits.priorities.stop - 1}"
+
+
 @dataclass(frozen=True, slots=True)
 class Measure:
     name: str
@@ -49,11 +71,22 @@ class Measure:
 _MEASURES = (
     Measure("job.utilisation", Unit.PERCENT, Kind.JOB, "mean utilisation of the slots that the job holds"),
     Measure("job.slowdown", Unit.PERCENT, Kind.JOB, "how far its steps a second are below the mean of its attempt", 10),
-    Measure("job.mfu", Unit.PERCENT, Kind.JOB, "model FLOPs utilisation that its script last reported"),
-    Measure("job.data_throughput", Unit.PERCENT, Kind.JOB, "data that its loader delivers, of what compute would take"),
+    Measure("job.mfu", Unit.PERCENT, Kind.JOB, "model FLOPs utilisation of its worst rank, as last reported"),
+    Measure("job.data_throughput", Unit.PERCENT, Kind.JOB,
+            "data that the loader of its worst rank delivers, of what compute would take"),
     Measure("job.checkpoint_time", Unit.PERCENT, Kind.JOB, "time of its newest save, of the median before", 120),
     Measure("endpoint.drift", Unit.COUNT, Kind.ENDPOINT, "inputs and outputs distributed otherwise than before"),
-    Measure("team.queue_wait", Unit.MILLISECONDS, Kind.TEAM, "longest wait of its jobs of priority below 50"),
+    Measure("endpoint.without_replica", Unit.COUNT, Kind.ENDPOINT, "1 where it had replicas, wants some and has none"),
+    Measure("endpoint.replicas_short", Unit.COUNT, Kind.ENDPOINT, "replicas that it wants and that are not ready"),
+    Measure("endpoint.errors", Unit.PERCENT, Kind.ENDPOINT, "requests of five minutes that failed, of at least 20"),
+    Measure("endpoint.latency", Unit.PERCENT, Kind.ENDPOINT,
+            "p99 of five minutes of at least 20 requests, of its target latency"),
+    Measure("team.queue_wait", Unit.MILLISECONDS, Kind.TEAM,
+            f"longest wait of its jobs of high priority, {_between(WaitClass.HIGH)}"),
+    Measure("team.queue_wait_normal", Unit.MILLISECONDS, Kind.TEAM,
+            f"longest wait of its jobs of normal priority, {_between(WaitClass.NORMAL)}"),
+    Measure("team.queue_wait_low", Unit.MILLISECONDS, Kind.TEAM,
+            f"longest wait of its jobs of low priority, {_between(WaitClass.LOW)}"),
     Measure("team.storage", Unit.PERCENT, Kind.TEAM, "use of its storage limit"),
     Measure("team.storage_cost", Unit.PERCENT, Kind.TEAM, "cost of its storage a month, of its budget"),
     Measure("team.damaged_files", Unit.COUNT, Kind.TEAM, "its files in the store that are damaged or gone", 1),
@@ -79,6 +112,8 @@ _MEASURES = (
     Measure("platform.leaderless", Unit.MILLISECONDS, Kind.CLUSTER, "time for which nobody has led the scheduler"),
     Measure("platform.gateway_silence", Unit.MILLISECONDS, Kind.CLUSTER, "time since a gateway last listened"),
     Measure("platform.worker_silence", Unit.MILLISECONDS, Kind.CLUSTER, "time since a worker last carried out a task"),
+    Measure("platform.router_silence", Unit.MILLISECONDS, Kind.CLUSTER,
+            "time since a router last took requests, while there are endpoints"),
     Measure("platform.task_lag", Unit.MILLISECONDS, Kind.CLUSTER, "time that the newest task of the clock waited"),
     Measure("platform.database_connections", Unit.PERCENT, Kind.CLUSTER, "used part of the database's connections"),
     Measure("platform.certificate_left", Unit.MILLISECONDS, Kind.CLUSTER, "time until the certificate expires"),

@@ -11,6 +11,7 @@ from typing import Any
 
 from platform_core.jobs import spec as job_specs
 from platform_core.jobs.definition import JobSpec
+from platform_core.jobs.kind import JobKind
 from platform_core.jobs.reader import Problem, SpecError, shown
 from platform_core.registry.gates import Direction
 
@@ -73,7 +74,7 @@ def load(mapping: Mapping[str, Any]) -> SuiteSpec:
 def job_of(suite: SuiteSpec, number: int, model: str) -> JobSpec:
     """The job that measures `model`, NAME:VERSION, by this version of the suite."""
     name = f"{suite.job.name} v{number} of {model}"
-    return replace(suite.job, name=name[:120], model=model)
+    return replace(suite.job, name=name[:120], model=model, kind=JobKind.BATCH)
 
 
 def missing(suite: SuiteSpec, measured: Mapping[str, object]) -> str:

@@ -125,7 +125,8 @@ class JobSpec:
     )  # fmt: skip
 
     kind: JobKind = described(  # noqa: RUF009
-        choice(JobKind), "Kind", "service: it never ends by itself, and starts again after every failure.",
+        choice(JobKind), "Kind", "batch: it trains nothing, so nobody judges its steps. "
+        "service: it never ends by itself, and starts again after every failure.",
         Group.SCHEDULING, default=JobKind.TRAINING,
     )  # fmt: skip
     priority: int = described(

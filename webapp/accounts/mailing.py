@@ -35,6 +35,7 @@ class Kind(StrEnum):
 
     IDLE = "mail_idle"
     FAILURES = "mail_failures"
+    ALERTS = "mail_alerts"
 
 
 @dataclass(frozen=True, slots=True)

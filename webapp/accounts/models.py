@@ -26,6 +26,9 @@ class User(AbstractUser):
         help_text="mail when a job of theirs holds slots without using them, or is taken off them",
     )
     mail_failures = models.BooleanField(default=True, help_text="mail when a job of theirs has failed")
+    mail_alerts = models.BooleanField(
+        default=True, help_text="mail when an alert of a job or endpoint of theirs fires"
+    )
 
 
 class Department(models.Model):

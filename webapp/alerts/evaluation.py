@@ -18,7 +18,7 @@ from platform_core.alerting.machine import Alert, AlertState, Observation, advan
 from platform_core.alerting.measures import MEASURES, Kind
 from platform_core.alerting.rules import Rule
 from platform_core.units import DAY_MS, MINUTE_MS
-from webapp.alerts import catalogue, mapping, models, readings
+from webapp.alerts import catalogue, mapping, models, owners, readings
 from webapp.alerts.notices import write
 from webapp.alerts.readings import Reading
 from webapp.base import lease
@@ -173,6 +173,7 @@ def announce(rules: Mapping[str, Rule], at_ms: int) -> None:
     silences = [mapping.silence(row) for row in models.Silence.objects.filter(until_ms__gt=at_ms)]
     announced: Sequence[Announcement] = announcements.due(known, silences, at_ms)
     write(announced, rows, at_ms)
+    owners.write(announced, rows)
     for announcement in announced:
         models.Alert.objects.filter(id__in=announcement.alerts).update(told=announcement.state, told_ms=at_ms)
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.db.models import Count, Q, QuerySet
 
 from platform_core.alerting.announcements import Silence as SilenceValue
@@ -135,6 +136,28 @@ def silenced_until(alert: Alert, at_ms: int) -> int | None:
 def channels(actor: Actor) -> list[Channel]:
     rows = Channel.objects.filter(deleted_ms=None).order_by("team", "name")
     return [row for row in rows if (may(actor, "alert.view", row.team_id) if row.team_id else actor.is_admin)]
+
+
+def unreached(actor: Actor) -> list[str]:
+    """Why nobody is told of alerts, in sentences for those who can change it: platform admins and leads."""
+    teams = set(Channel.objects.filter(deleted_ms=None).values_list("team", flat=True))
+    everywhere = Channel.objects.filter(deleted_ms=None, team=None, every_team=True).exists()
+    sentences = []
+    if actor.is_admin:
+        if None not in teams:
+            sentences.append(
+                "No channel takes the alerts of the platform: nobody is told when it or a node fails."
+            )
+        if not settings.MAIL_URL:
+            sentences.append(
+                "TRAINMASTER_MAIL_URL is not set: no mail goes out, neither the weekly report nor a word to owners "
+                "whose jobs have failed, starve, hang or idle."
+            )
+    elif not everywhere:
+        bare = [team for team in actor.teams if team not in teams and may(actor, "alert.configure", team)]
+        if bare:
+            sentences.append(f"No channel takes the alerts of {', '.join(sorted(bare))}.")
+    return sentences
 
 
 def newest_notices(channels: Sequence[Channel]) -> dict[int, Notice]:

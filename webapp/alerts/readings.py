@@ -5,54 +5,36 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from cryptography import x509
 from django.conf import settings
-from django.core.cache import cache
 from django.db import connection
 
-from platform_core.alerting.pace import LOOKED_BACK_MS, slowdown_percent
+from platform_core.alerting.builtin import BY_CODE
+from platform_core.alerting.measures import WaitClass
 from platform_core.datasets.staleness import of_promise, overdue
 from platform_core.service_levels.burning import FAST, SLOW, Burn
-from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS, plural
+from platform_core.units import DAY_MS, MINUTE_MS, plural
+from webapp.alerts import readings_of_endpoints, readings_of_jobs
+from webapp.alerts.values import Read, Reading
 from webapp.artifacts import queries as artifacts
-from webapp.base import pulse
+from webapp.base import pulse, stops
 from webapp.checkpoints import measures as checkpoints
 from webapp.datasets import queries as datasets
 from webapp.events import queries as events
 from webapp.jobs import measures as jobs
-from webapp.metrics import queries as metrics
 from webapp.nodes import measures as nodes
 from webapp.scheduling import measures as scheduling
 from webapp.service_levels import queries as service_levels
-from webapp.serving import queries as serving
+from webapp.serving import measures as endpoint_measures
 from webapp.storage import queries as storage
 
 log = logging.getLogger(__name__)
-URGENT_BELOW = 50  # priorities whose waits count
-LONG_WAIT_MS = 2 * HOUR_MS
 LEAST_ENDED = 10  # fewer jobs or checkpoints in a day make no percentage
-DATA_KEYS = ("ranks/0/data_share",)
-MFU_KEYS = ("ranks/0/mfu", "mfu")  # as the SDK measures it, or as a script logs it
 SAMPLED_WITHIN_MS = 2 * MINUTE_MS
-PACE_SECONDS = 900
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A measure's value for one subject; None where it has none now."""
-
-    value: float | None
-    subject: str = ""
-    name: str = ""
-    team: str = ""
-    detail: str = ""
-
-
-Read = Callable[[int], Iterable[Reading]]
 
 
 def take(at_ms: int, wanted: Collection[str]) -> dict[str, list[Reading] | None]:
@@ -71,61 +53,17 @@ def _finite(reading: Reading) -> Reading:
     return reading if reading.value is None or math.isfinite(reading.value) else replace(reading, value=None)
 
 
-def _utilisation(at_ms: int) -> Iterator[Reading]:
-    for job in jobs.running():
-        value = None if job.utilisation is None else 100 * job.utilisation
-        yield Reading(value, job.id, job.name, job.team)
+def _queue_wait(waits: WaitClass, code: str) -> Read:
+    def read(at_ms: int) -> Iterator[Reading]:
+        waiting = jobs.waits(at_ms, waits.priorities)
+        limit_ms = round(BY_CODE[code].condition.limit)
+        long = jobs.waits(at_ms, waits.priorities, limit_ms)
+        for team, found in waiting.items():
+            many = long[team].jobs if team in long else 0
+            detail = f"{plural(many, 'job')} wait{'s' if many == 1 else ''}"
+            yield Reading(found.longest_ms, team, team, team, detail)
 
-
-def _slowdown(at_ms: int) -> Iterator[Reading]:
-    running = jobs.running()
-    keys = {job.id: f"alerts:pace:{job.id}" for job in running}
-    known = cache.get_many(keys.values())
-    kept = {}
-    for job in running:
-        if job.step is None:
-            continue
-        points = [point for point in known.get(keys[job.id], []) if at_ms - point[0] <= LOOKED_BACK_MS]
-        kept[keys[job.id]] = points = [*points, (at_ms, job.step)]
-        yield Reading(slowdown_percent(points, at_ms, job.steps_per_second), job.id, job.name, job.team)
-    cache.set_many(kept, PACE_SECONDS)
-
-
-def _mfu(at_ms: int) -> Iterator[Reading]:
-    running = {job.id: job for job in jobs.running()}
-    for job_id, series in metrics.summaries(running, MFU_KEYS).items():
-        for summary in list(series.values())[:1]:
-            value = 100 * summary.last if summary.last <= 1 else summary.last
-            yield Reading(value, job_id, running[job_id].name, running[job_id].team)
-
-
-def _data_throughput(at_ms: int) -> Iterator[Reading]:
-    """By the share of the time that its first rank waits for the loader."""
-    running = {job.id: job for job in jobs.running()}
-    for job_id, series in metrics.summaries(running, DATA_KEYS).items():
-        for summary in series.values():
-            yield Reading(100 * (1 - summary.last), job_id, running[job_id].name, running[job_id].team)
-
-
-def _checkpoint_time(at_ms: int) -> Iterator[Reading]:
-    running = {job.id: job for job in jobs.running()}
-    for job_id, times in checkpoints.slowdowns(running).items():
-        yield Reading(100 * times, job_id, running[job_id].name, running[job_id].team)
-
-
-def _drift(at_ms: int) -> Iterator[Reading]:
-    for one in serving.drifts():
-        detail = "; ".join(one.moved[:5]) + (" and more" if len(one.moved) > 5 else "")
-        yield Reading(len(one.moved), one.endpoint_id, one.name, one.team, detail)
-
-
-def _queue_wait(at_ms: int) -> Iterator[Reading]:
-    waiting = jobs.waits(at_ms, URGENT_BELOW)
-    long = jobs.waits(at_ms, URGENT_BELOW, LONG_WAIT_MS)
-    for team, waits in waiting.items():
-        many = long[team].jobs if team in long else 0
-        detail = f"{plural(many, 'job')} wait{'s' if many == 1 else ''}"
-        yield Reading(waits.longest_ms, team, team, team, detail)
+    return read
 
 
 def _storage(at_ms: int) -> Iterator[Reading]:
@@ -231,6 +169,15 @@ def _uploads_waiting(node: nodes.NodeReading) -> float | None:
     return node.telemetry.readings.get("uploads_waiting_ms", 0.0) if node.telemetry else None
 
 
+def _unless_stopped(part: str, read: Read) -> Read:
+    """Nobody is told that a part is silent which an operator has just stopped: it is about to start again."""
+
+    def read_unless_stopped(at_ms: int) -> Iterable[Reading]:
+        return [Reading(None)] if stops.is_planned(part, at_ms) else read(at_ms)
+
+    return read_unless_stopped
+
+
 def _round_age(at_ms: int) -> Iterator[Reading]:
     newest = scheduling.last_round()
     yield Reading(None if newest is None else max(0, at_ms - newest.at_ms))
@@ -252,6 +199,12 @@ def _gateway_silence(at_ms: int) -> Iterator[Reading]:
 def _worker_silence(at_ms: int) -> Iterator[Reading]:
     newest = pulse.last()
     yield Reading(None if newest is None else max(0, at_ms - newest.at_ms))
+
+
+def _router_silence(at_ms: int) -> Iterator[Reading]:
+    """Without an endpoint nobody needs a router."""
+    if endpoint_measures.loads(at_ms):
+        yield Reading(pulse.silence_ms(stops.ROUTER, at_ms))
 
 
 def _task_lag(at_ms: int) -> Iterator[Reading]:
@@ -295,13 +248,11 @@ def _certificate_left(at_ms: int) -> Iterator[Reading]:
 
 
 READS: Mapping[str, Read] = {
-    "job.utilisation": _utilisation,
-    "job.slowdown": _slowdown,
-    "job.mfu": _mfu,
-    "job.data_throughput": _data_throughput,
-    "job.checkpoint_time": _checkpoint_time,
-    "endpoint.drift": _drift,
-    "team.queue_wait": _queue_wait,
+    **readings_of_jobs.READS,
+    **readings_of_endpoints.READS,
+    "team.queue_wait": _queue_wait(WaitClass.HIGH, "queue_wait"),
+    "team.queue_wait_normal": _queue_wait(WaitClass.NORMAL, "queue_wait_normal"),
+    "team.queue_wait_low": _queue_wait(WaitClass.LOW, "queue_wait_low"),
     "team.storage": _storage,
     "team.dataset_age": _dataset_age,
     "team.dataset_freshness": _dataset_freshness,
@@ -318,10 +269,11 @@ READS: Mapping[str, Read] = {
     "node.uploads_waiting": _of_nodes(_uploads_waiting),
     "platform.fast_burn": _burn(FAST),
     "platform.slow_burn": _burn(SLOW),
-    "platform.round_age": _round_age,
-    "platform.leaderless": _leaderless,
-    "platform.gateway_silence": _gateway_silence,
-    "platform.worker_silence": _worker_silence,
+    "platform.round_age": _unless_stopped(stops.WORKER, _round_age),
+    "platform.leaderless": _unless_stopped(stops.WORKER, _leaderless),
+    "platform.gateway_silence": _unless_stopped(stops.GATEWAY, _gateway_silence),
+    "platform.worker_silence": _unless_stopped(stops.WORKER, _worker_silence),
+    "platform.router_silence": _unless_stopped(stops.ROUTER, _router_silence),
     "platform.task_lag": _task_lag,
     "platform.database_connections": _connections,
     "platform.certificate_left": _certificate_left,

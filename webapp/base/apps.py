@@ -6,10 +6,11 @@ class BaseConfig(AppConfig):
     label = "base"
 
     def ready(self) -> None:
-        from celery.signals import before_task_publish, task_postrun, task_prerun
+        from celery.signals import before_task_publish, task_postrun, task_prerun, worker_shutting_down
 
-        from webapp.base import pulse, tracing, traffic
+        from webapp.base import pulse, stops, tracing, traffic
 
+        worker_shutting_down.connect(stops.worker_ends, dispatch_uid="base.stops.worker_ends")
         before_task_publish.connect(pulse.stamp, dispatch_uid="base.pulse.stamp")
         task_prerun.connect(pulse.beat, dispatch_uid="base.pulse.beat")
         before_task_publish.connect(tracing.stamp, dispatch_uid="base.tracing.stamp")

@@ -32,6 +32,17 @@ def beat(task: Any = None, **_: Any) -> None:
     cache.set(_LAST, (now, max(0, now - int(sent_ms)) if sent_ms is not None else 0), None)
 
 
+def alive(part: str) -> None:
+    """Said every few seconds by a part of the platform that has nobody else to tell of it."""
+    cache.set(f"pulse:{part}", now_ms(), None)
+
+
+def silence_ms(part: str, at_ms: int) -> int | None:
+    """How long ago it was last said; None where it never was."""
+    said_ms = cache.get(f"pulse:{part}")
+    return None if said_ms is None else max(0, at_ms - said_ms)
+
+
 def last() -> Pulse | None:
     found = cache.get(_LAST)
     return Pulse(*found) if found else None

@@ -11,7 +11,7 @@ from django.db.models.functions import Cast
 
 from platform_core.jobs.ends import ENDS
 from platform_core.jobs.kind import JobKind
-from platform_core.jobs.states import WAITING, JobState
+from platform_core.jobs.states import ACTIVE, WAITING, JobState
 from platform_core.recovery.phases import Phases, Summary, summary
 from platform_core.service_levels.first_steps import Start
 from platform_core.units import HOUR_MS
@@ -73,11 +73,14 @@ class Ended:
         return self.succeeded + self.failed
 
 
+# A specification of before there were kinds names none. Any kind but this one is not judged as training.
+_TRAINS = Q(spec__kind=JobKind.TRAINING) | Q(spec__kind__isnull=True)
+
+
 def running() -> list[RunningJob]:
     """Jobs that train; those that are being stopped are left out."""
-    rows = Job.objects.filter(state__in=(JobState.RUNNING, JobState.CHECKPOINTING), stop="none").order_by(
-        "id"
-    )
+    active = (JobState.RUNNING, JobState.CHECKPOINTING)
+    rows = Job.objects.filter(_TRAINS, state__in=active, stop="none").order_by("id")
     columns = ("id", "name", "team_id", "utilisation", "step", "progress_ms", "first_step", "first_step_ms")
     return [
         RunningJob(job, name, team, use, step, at_ms, _steps_per_second(step, at_ms, *first))
@@ -94,17 +97,21 @@ def _steps_per_second(
     return 1000 * (step - first_step) / lasted_ms if lasted_ms > 0 else None
 
 
-def waits(at_ms: int, more_urgent_than: int, longer_than_ms: int = 0) -> dict[str, Waiting]:
-    """Team → its waiting jobs of a priority below that number that have waited for so long."""
+def waits(at_ms: int, priorities: range, longer_than_ms: int = 0) -> dict[str, Waiting]:
+    """Team → its waiting jobs of these priorities that have waited for so long."""
     rows = Job.objects.filter(
-        state__in=WAITING, priority__lt=more_urgent_than, waiting_since_ms__lte=at_ms - longer_than_ms
-    ).order_by()
+        state__in=WAITING, priority__gte=priorities.start, priority__lt=priorities.stop,
+        waiting_since_ms__lte=at_ms - longer_than_ms,
+    ).order_by()  # fmt: skip
     sums = rows.values_list("team").annotate(Count("id"), Sum("num_gpus"), Min("waiting_since_ms"))
     return {team: Waiting(jobs, slots, at_ms - since) for team, jobs, slots, since in sums}
 
 
 def cluster_use(since_ms: int) -> ClusterUse | None:
-    """The newest sample of all GPU types together; None where none was taken since then."""
+    """The newest sample of all GPU types together, without the slots of endpoints, whose load is their callers'.
+
+    None where no sample was taken since then.
+    """
     newest = UtilisationSample.objects.filter(at_ms__gte=since_ms).aggregate(at=Max("at_ms"))["at"]
     if newest is None:
         return None
@@ -112,10 +119,16 @@ def cluster_use(since_ms: int) -> ClusterUse | None:
     measured = [row for row in rows if row.utilisation is not None]
     idle = not any(row.held for row in rows)
     used = sum(row.held * (row.utilisation or 0.0) for row in measured) if measured or idle else None
+    serving = Job.objects.filter(spec__kind=JobKind.SERVICE, state__in=ACTIVE).order_by()
+    serves = list(serving.values_list("num_gpus", "utilisation"))
+    apart, busy = sum(slots for slots, _ in serves), sum(slots * (use or 0.0) for slots, use in serves)
     return ClusterUse(
-        newest, sum(row.slots for row in rows), sum(row.held for row in rows), used,
-        sum(row.queued_jobs for row in rows),
-    )  # fmt: skip
+        newest,
+        slots=max(0, sum(row.slots for row in rows) - apart),
+        held=max(0, sum(row.held for row in rows) - apart),
+        used=None if used is None else max(0.0, used - busy),
+        queued_jobs=sum(row.queued_jobs for row in rows),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +233,9 @@ def restarts_by_cause() -> dict[str, int]:
 
 
 def starts(from_ms: int, to_ms: int, team: str = "") -> list[Start]:
-    """Of the training jobs that were submitted then. A service has no first step."""
+    """Of the training jobs that were submitted then. What does not train has no first step."""
     rows = _of_team(Job.objects.filter(submitted_ms__gte=from_ms, submitted_ms__lt=to_ms), team)
-    firsts = rows.exclude(spec__kind=JobKind.SERVICE).annotate(
+    firsts = rows.filter(_TRAINS).annotate(
         placed=Min("attempts__placed_ms"), step_ms=Min("attempts__first_step_ms")
     )
     columns = ("num_gpus", "submitted_ms", "placed", "step_ms", "finished_ms")
@@ -262,9 +275,15 @@ def _of_team(rows: QuerySet[Job], team: str) -> QuerySet[Job]:
     return rows.filter(team=team) if team else rows
 
 
-def names_and_teams(job_ids: Collection[str]) -> dict[str, tuple[str, str]]:
-    rows = Job.objects.filter(id__in=list(job_ids)).values_list("id", "name", "team_id")
-    return {job_id: (name, team) for job_id, name, team in rows}
+@dataclass(frozen=True, slots=True)
+class Owner:
+    user_id: int
+    warned: bool  # that the slots of the job idle
+
+
+def owners(job_ids: Collection[str]) -> dict[str, Owner]:
+    rows = Job.objects.filter(id__in=list(job_ids)).values_list("id", "user_id", "idle_told")
+    return {job_id: Owner(user, warned) for job_id, user, warned in rows}
 
 
 def mean_recovery_ms(job: Job) -> int | None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 
+from platform_core.experiments.names import RANKS
 from platform_core.metrics.points import NONE, merged, place
 from platform_core.metrics.points import Points as Batch
 from webapp.metrics import codec
@@ -23,6 +24,7 @@ __all__ = [
     "keys_of",
     "latest",
     "levels",
+    "newest_of_ranks",
     "number_of_keys",
     "order_by_metric",
     "points",
@@ -57,6 +59,17 @@ def levels(subjects: Iterable[str], prefixes: Collection[str]) -> dict[str, dict
     columns = ("subject", "key", "sum", "finite", "max", "last", "last_ms")
     for subject, key, total, finite, highest, last, last_ms in found.values_list(*columns).iterator():
         result[subject][key] = Level(total / finite, highest, last, last_ms)
+    return result
+
+
+def newest_of_ranks(subjects: Iterable[str], name: str, since_ms: int) -> dict[str, dict[int, float]]:
+    """Subject → rank → what it last reported under `ranks/RANK/NAME`, where that is not older."""
+    found = Series.objects.filter(
+        subject__in=list(subjects), key__regex=rf"^{RANKS}[0-9]{{1,9}}/{name}$", last_ms__gte=since_ms
+    )
+    result: dict[str, dict[int, float]] = {}
+    for subject, key, last in found.values_list("subject", "key", "last").iterator():
+        result.setdefault(subject, {})[int(key.split("/")[1])] = last
     return result
 
 

@@ -15,6 +15,7 @@ from platform_core.errors import TrainmasterError
 from platform_core.evaluations.states import SETTLED, EvaluationState, follow
 from platform_core.jobs import spec as job_specs
 from platform_core.jobs.definition import JobSpec
+from platform_core.jobs.kind import JobKind
 from platform_core.jobs.reader import SpecError
 from platform_core.jobs.states import JobState
 from platform_core.registry import export_report
@@ -136,6 +137,7 @@ def _spec(row: ExportMeasurement) -> JobSpec:
             "name": f"exports of {model} on {row.gpu_type}"[:120],
             "team": row.version.model.team_id,
             "command": COMMAND,
+            "kind": JobKind.BATCH.value,
             "strategy": "custom",
             "gpu_type": row.gpu_type,
             "num_gpus": 1,

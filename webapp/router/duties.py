@@ -12,6 +12,7 @@ import httpx
 from asgiref.sync import sync_to_async
 from django.db import close_old_connections
 
+from webapp.base import pulse, stops
 from webapp.base.identity import new_id
 from webapp.router import hints
 from webapp.router.state import State, Upstream
@@ -21,6 +22,7 @@ log = logging.getLogger(__name__)
 RELOAD_SECONDS = 0.5
 PROBE_SECONDS = 0.5
 STORE_SECONDS = 1.0
+ALIVE_SECONDS = 5.0
 TELL_SECONDS = 2.0  # between two words about a replica that stays ready
 
 
@@ -37,6 +39,7 @@ class Duties:
         await self._reload()
         duties = ((self._reload, RELOAD_SECONDS), (self._probe, PROBE_SECONDS), (self._store, STORE_SECONDS))
         self._tasks = [asyncio.create_task(_for_ever(duty, seconds)) for duty, seconds in duties]
+        self._tasks.append(asyncio.create_task(_for_ever(self._say_alive, ALIVE_SECONDS)))
         self._tasks.append(asyncio.create_task(_for_ever(self._listen, RELOAD_SECONDS)))
 
     async def end(self) -> None:
@@ -44,6 +47,7 @@ class Duties:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._store()
+        await _in_thread(stops.announce, stops.ROUTER)
         await self._client.aclose()
 
     async def wake(self, endpoint_id: str) -> None:
@@ -53,6 +57,9 @@ class Duties:
         """One at a time, so that an older reading never replaces a newer one."""
         async with self._reading:
             await self._state.replace(await _in_thread(queries.routes))
+
+    async def _say_alive(self) -> None:
+        await _in_thread(pulse.alive, stops.ROUTER)
 
     async def _listen(self) -> None:
         """A rollback reaches this router when it is committed, not when the clock says so."""

@@ -17,6 +17,7 @@ from redis.exceptions import RedisError
 
 from trainmaster_wire.agent.v1 import session_pb2_grpc, uplink_pb2_grpc
 from webapp.alerts import services as alerts
+from webapp.base import stops
 from webapp.base.exposition import expose
 from webapp.rpc.database import in_database
 from webapp.rpc.enrolment import add_enrolment
@@ -57,6 +58,7 @@ async def _serve() -> None:
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
     await stop.wait()
+    await in_database(partial(stops.announce, stops.GATEWAY))
     for task in (watching, standing_in):
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):

@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 
 from platform_core.service_levels.availability import minute_of
 from platform_core.units import DAY_MS, SECOND_MS, format_duration_ms
-from webapp.base import traffic
+from webapp.base import stops, traffic
 from webapp.base.identity import now_ms
 from webapp.nodes import measures as nodes
 from webapp.scheduling import measures as scheduling
@@ -29,11 +29,13 @@ def measure(at_ms: int | None = None) -> None:
     """Probes the control plane and keeps what the API did since the last time. Called at least once a minute."""
     now = now_ms() if at_ms is None else at_ms
     trouble = probe(now)
+    stops.probe(now, works=not trouble)
     _keep(AVAILABILITY, now, 0 if trouble else 1, 1, trouble)
     good, total = _new_requests()
     if total:
         _keep(API_LATENCY, now, good, total)
     Measurement.objects.filter(at_ms__lt=now - KEPT_MS).delete()
+    stops.forget(now - KEPT_MS)
 
 
 def probe(at_ms: int) -> str:

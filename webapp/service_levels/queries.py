@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.core.cache import cache
+from django.db.models import Q
 
 from platform_core.errors import TrainmasterError
 from platform_core.scheduling.metrics.waits_by_size import Waits, by_size
@@ -13,7 +14,9 @@ from platform_core.service_levels import budget, burning
 from platform_core.service_levels.availability import minute_of
 from platform_core.service_levels.budget import Counts, Standing, Trend
 from platform_core.service_levels.objectives import BY_CODE, OBJECTIVES, Objective, changed
+from platform_core.service_levels.planned_stops import outside
 from platform_core.units import DAY_MS, MINUTE_MS
+from webapp.base import stops
 from webapp.jobs import measures as jobs
 from webapp.service_levels import readings
 from webapp.service_levels.measuring import AVAILABILITY
@@ -138,9 +141,12 @@ def _weeks(at_ms: int) -> Sequence[tuple[int, int, int]]:
 
 
 def _counts(objective: Objective, period: tuple[int, int, int], team: str = "") -> Counts:
+    """Without what was decided while the platform was stopped by an operator: that is nobody's fault."""
     from_ms, to_ms, at_ms = period
     read = readings.READS[objective.code]
-    return read(Period(from_ms, to_ms, at_ms, objective.limit_ms or 0, team))
+    parts = outside(from_ms, to_ms, stops.between(from_ms, to_ms))
+    limit_ms = objective.limit_ms or 0
+    return sum((read(Period(begin, end, at_ms, limit_ms, team)) for begin, end in parts), Counts())
 
 
 def durations(at_ms: int, team: str = "") -> Durations:
@@ -154,8 +160,26 @@ def durations(at_ms: int, team: str = "") -> Durations:
 
 def outages(at_ms: int) -> list[Outage]:
     """The newest probes of a week that failed. Minutes that no probe was made in have no row."""
-    rows = Measurement.objects.filter(code=AVAILABILITY, good=0, at_ms__gte=at_ms - WEEK_MS, at_ms__lt=at_ms)
-    return [Outage(row.at_ms, row.note) for row in rows.order_by("-at_ms")[:OUTAGES_SHOWN]]
+    rows = Measurement.objects.filter(code=AVAILABILITY, good=0)
+    counted = Q(pk__in=[])
+    for begin, end in outside(at_ms - WEEK_MS, at_ms, stops.between(at_ms - WEEK_MS, at_ms)):
+        counted |= Q(at_ms__gte=begin, at_ms__lt=end)
+    return [Outage(row.at_ms, row.note) for row in rows.filter(counted).order_by("-at_ms")[:OUTAGES_SHOWN]]
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedTime:
+    """What operators stopped within the 28 days of the error budget, and for how long the platform was down by it."""
+
+    stops: int
+    lasted_ms: int
+
+
+def stopped(at_ms: int) -> StoppedTime:
+    from_ms = at_ms - BUDGET_WEEKS * WEEK_MS
+    found = stops.between(from_ms, at_ms)
+    counted = sum(end - begin for begin, end in outside(from_ms, at_ms, found))
+    return StoppedTime(len(found), at_ms - from_ms - counted)
 
 
 def burns(burn: burning.Burn, at_ms: int) -> list[tuple[Objective, float | None]]:

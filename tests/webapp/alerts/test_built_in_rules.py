@@ -11,8 +11,11 @@ from django.core.cache import cache
 from django.db import transaction
 
 from platform_core.alerting.builtin import RULES
+from platform_core.alerting.measures import WaitClass
+from platform_core.jobs.definition import LEAST_URGENT, MOST_URGENT
 from platform_core.jobs.job import MemberPhase
 from platform_core.node.description import SlotTelemetry, Telemetry
+from platform_core.serving.latency import BUCKETS, bucket_of
 from platform_core.units import DAY_MS, HOUR_MS, MICRO_DOLLARS, MINUTE_MS
 from tests.webapp.alerts.certificates import certificate
 from tests.webapp.alerts.proving import PROVEN, Clock, proves, state
@@ -37,7 +40,7 @@ from webapp.scheduling import measures as scheduling
 from webapp.service_levels.models import Measurement
 from webapp.serving import drift
 from webapp.serving import services as serving
-from webapp.serving.models import AnswerSample
+from webapp.serving.models import AnswerSample, Endpoint, Replica, TrafficSample
 from webapp.storage.models import Damage, StorageBudget, StoredDay
 
 
@@ -222,12 +225,116 @@ def queue_sentence(job: Job, clock: Clock) -> str:
     return str(Alert.objects.get(rule="queue_wait", state="firing").sentence)
 
 
-def test_a_job_of_little_urgency_may_wait(
-    cluster: list[Node], submit: Callable[..., Job], clock: Clock
+@pytest.mark.parametrize(
+    ("code", "priority", "too_long_ms"),
+    [("queue_wait_normal", 50, 13 * HOUR_MS), ("queue_wait_low", 80, 4 * DAY_MS)],
+)
+def test_jobs_that_wait_at_the_priorities_of_members(
+    cluster: list[Node], submit: Callable[..., Job], clock: Clock, code: str, priority: int, too_long_ms: int
 ) -> None:
-    Job.objects.filter(id=submit().id).update(waiting_since_ms=clock.now - 9 * HOUR_MS, priority=50)
-    clock.passes(MINUTE_MS)
-    assert state("queue_wait") == ""
+    job = submit(priority=priority)
+
+    def waits(ms: int) -> Callable[[int], object]:
+        return lambda at: Job.objects.filter(id=job.id).update(waiting_since_ms=at - ms)
+
+    proves(code, clock, waits(too_long_ms), waits(MINUTE_MS))
+    assert {alert.rule for alert in Alert.objects.all()} == {code}
+
+
+def test_each_priority_is_judged_by_one_rule() -> None:
+    judged = [priority for waits in WaitClass for priority in waits.priorities]
+    assert sorted(judged) == list(range(MOST_URGENT, LEAST_URGENT + 1))
+
+
+def test_the_rank_that_does_worst_is_the_one_that_counts(running: Job, clock: Clock) -> None:
+    def reports(at: int) -> None:
+        points = [Point(f"ranks/{rank}/mfu", at // 1000, 0.5, at) for rank in range(7)]
+        experiments.ingest(running.id, 1, [*points, Point("ranks/7/mfu", at // 1000, 0.1, at)])
+        shares = [Point(f"ranks/{rank}/data_share", at // 1000, 0.01, at) for rank in range(7)]
+        experiments.ingest(running.id, 1, [*shares, Point("ranks/7/data_share", at // 1000, 0.6, at)])
+
+    clock.passes(20 * MINUTE_MS, reports, times=8)
+    said = {alert.rule: alert.sentence for alert in Alert.objects.filter(state="firing")}
+    assert "reaches 10 % of the FLOP/s of its GPUs at rank 7, the worst of 8" in said["job_low_mfu"]
+    assert (
+        "gets 40 % of the data that its GPUs could take at rank 7, the worst of 8" in said["job_data_starved"]
+    )
+
+
+def test_a_rank_of_an_earlier_attempt_counts_no_more(running: Job, clock: Clock) -> None:
+    old = clock.now - HOUR_MS
+    experiments.ingest(running.id, 1, [Point("ranks/7/mfu", old // 1000, 0.1, old)])
+    clock.passes(
+        20 * MINUTE_MS,
+        lambda at: experiments.ingest(running.id, 1, [Point("ranks/0/mfu", at // 1000, 0.5, at)]),
+        times=8,
+    )
+    assert state("job_low_mfu") == ""
+
+
+@pytest.fixture
+def endpoint(vision: Team, owner: User) -> Endpoint:
+    manifest = Manifest.objects.create(
+        id="man-2", kind="model", source_url="", total_bytes=1, files=1, document={}, created_ms=1
+    )
+    manifest.teams.add(vision)
+    registry.register(actor_of(owner), "vision", "ages", manifest=manifest.id)
+    fields = {"name": "ages", "team": "vision", "model": "ages", "gpu_type": "cpu", "target_latency_ms": 100}
+    row = serving.create(actor_of(owner), fields)
+    Endpoint.objects.filter(id=row.id).update(was_ready=True)
+    return row
+
+
+def replicas_ready(row: Endpoint, count: int, submit: Callable[..., Job]) -> None:
+    Replica.objects.filter(endpoint=row).delete()
+    for number in range(count):
+        job = submit()
+        Replica.objects.create(
+            id=f"rep-{job.id}-{number}", endpoint=row, job=job, model_version_id=row.stable_id, state="ready",
+            since_ms=1,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "left"), [("endpoint_down", 0), ("endpoint_short", 1)])
+def test_replicas_of_an_endpoint(
+    cluster: list[Node], endpoint: Endpoint, submit: Callable[..., Job], clock: Clock, code: str, left: int
+) -> None:
+    Endpoint.objects.filter(id=endpoint.id).update(wanted=2)
+    proves(
+        code, clock, lambda at: replicas_ready(endpoint, left, submit), lambda at: replicas_ready(endpoint, 2, submit)
+    )  # fmt: skip
+    assert "2 replicas" in Alert.objects.get(rule=code).sentence
+
+
+@pytest.mark.parametrize(
+    ("code", "errors", "latency_ms"), [("endpoint_errors", 10, 50), ("endpoint_slow", 0, 400)]
+)
+def test_requests_to_an_endpoint(
+    endpoint: Endpoint, clock: Clock, code: str, errors: int, latency_ms: int
+) -> None:
+    def answers(errors: int, latency_ms: int) -> Callable[[int], object]:
+        latencies = [0] * BUCKETS
+        latencies[bucket_of(latency_ms)] = 100
+
+        def see(at: int) -> None:
+            TrafficSample.objects.all().delete()
+            TrafficSample.objects.create(
+                endpoint=endpoint, model_version_id=endpoint.stable_id, router="r", at_ms=at - 1, requests=100,
+                errors=errors, in_flight_ms=1, latencies=latencies,
+            )  # fmt: skip
+
+        return see
+
+    proves(code, clock, answers(errors, latency_ms), answers(0, 50))
+
+
+def test_a_router_that_is_down(endpoint: Endpoint, clock: Clock) -> None:
+    begun = clock.now
+    proves("router_down", clock, lambda at: routed(begun - HOUR_MS), routed)
+
+
+def routed(at: int) -> None:
+    cache.set("pulse:router", at, None)
 
 
 def test_storage_that_is_nearly_full(vision: Team, owner: User, clock: Clock, settings: Any) -> None:

@@ -18,6 +18,7 @@ from platform_core.units import DAY_MS, plural
 from webapp.accounts.permissions import Actor, may
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
+from webapp.alerts import queries as alerts
 from webapp.base.identity import now_ms
 from webapp.events.queries import recent
 from webapp.jobs import idle_policy, queries
@@ -92,6 +93,7 @@ class ClusterPage:
     may: dict[str, bool]
     racks: Callable[[], list[Rack]]
     legend: Callable[[], list[LegendLine]]
+    unreached: Callable[[], list[str]]  # why nobody is told of alerts
     pending: Callable[[], list[PendingLine]]
     pending_more: Callable[[], int]  # of the reader's teams, not shown
     pending_elsewhere: Callable[[], int]  # of other teams
@@ -114,6 +116,7 @@ def cluster(request: HttpRequest) -> HttpResponse:
         may={"join": may(actor, "node.operate")},
         racks=lambda: built().racks,
         legend=lambda: built().legend,
+        unreached=lambda: alerts.unreached(actor),
         pending=lambda: _pending(list(pending[:PENDING_SHOWN]), actor),
         pending_more=lambda: max(0, own_pending() - PENDING_SHOWN),
         pending_elsewhere=lambda: queries.waiting_count(None) - own_pending(),

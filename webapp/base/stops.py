@@ -14,6 +14,7 @@ from webapp.base.identity import now_ms
 from webapp.base.models import PlannedStop
 
 log = logging.getLogger(__name__)
+_WRITING: list[threading.Thread] = []
 WORKER, GATEWAY, ROUTER = "worker", "gateway", "router"
 
 
@@ -27,7 +28,15 @@ def announce(part: str) -> None:
 
 def worker_ends(**_: Any) -> None:
     """Called in a handler of a signal of the operating system, so the connection is that of another thread."""
-    threading.Thread(target=_announce_worker, name="planned-stop").start()
+    thread = threading.Thread(target=_announce_worker, name="planned-stop")
+    _WRITING.append(thread)
+    thread.start()
+
+
+def written() -> None:
+    """Returns when what is being written down is."""
+    while _WRITING:
+        _WRITING.pop().join()
 
 
 def _announce_worker() -> None:

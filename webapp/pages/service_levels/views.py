@@ -21,7 +21,7 @@ from webapp.pages import fragments
 from webapp.pages.figures import Figure
 from webapp.pages.service_levels.presentation import LevelRow, WeekRow, figures, rows, weeks
 from webapp.service_levels import queries, services
-from webapp.service_levels.queries import Durations, Outage
+from webapp.service_levels.queries import Durations, Outage, StoppedTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,7 @@ class ServiceLevelsPage:
     levels: Sequence[LevelRow]
     durations: Durations
     outages: Callable[[], Sequence[Outage]]
+    stopped: Callable[[], StoppedTime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ def service_levels(request: HttpRequest) -> HttpResponse:
         levels=rows(found),
         durations=durations,
         outages=lambda: [] if team else queries.outages(now),
+        stopped=lambda: queries.stopped(now),
     )
     return fragments.render(request, "service_levels/list.html", page)
 

@@ -20,7 +20,7 @@ from platform_core.alerting.rules import Rule
 from platform_core.units import DAY_MS, MINUTE_MS
 from webapp.alerts import catalogue, mapping, models, owners, readings
 from webapp.alerts.notices import write
-from webapp.alerts.readings import Reading
+from webapp.alerts.values import Reading
 from webapp.base import lease
 from webapp.base.identity import new_id, now_ms
 from webapp.base.lease import Fence

@@ -125,8 +125,7 @@ class JobSpec:
     )  # fmt: skip
 
     kind: JobKind = described(  # noqa: RUF009
-        choice(JobKind), "Kind", "batch: it trains nothing, so nobody judges its steps. "
-        "service: it never ends by itself, and starts again after every failure.",
+        choice(JobKind), "Kind", "batch: it trains nothing. service: it never ends, and starts again after a failure.",
         Group.SCHEDULING, default=JobKind.TRAINING,
     )  # fmt: skip
     priority: int = described(

@@ -46,7 +46,7 @@ HELD_PART = 0.6  # of its size counts for a running job, so that only a much sma
 LEAST_HALF_LIFE_MS = 1_000
 LEAST_SIZE_MS = 60_000  # all smaller jobs count as equally small
 PRIORITY_STEP = 1e9  # exceeds any size and wait: a more urgent priority always goes first
-UNSTATED_LIMIT_MS = 7 * 86_400_000  # the default limit, which tells nothing about a job
+UNSTATED = 0  # no limit: a state, and no number of hours that a person could write
 FIRST_LEVEL_MS = 30 * 60_000
 LEAST_LEFT_PARTS = 10  # at least a tenth of the limit is expected to be left
 LEAST_RUN_MS = 10 * 60_000  # before that, only a more urgent priority stops a job
@@ -121,7 +121,7 @@ def next_change_ms(job: RunningJob, now_ms: int) -> int | None:
     settled_ms = job.started_ms + LEAST_RUN_MS
     if settled_ms > now_ms:
         return settled_ms
-    if job.max_runtime_ms not in (0, UNSTATED_LIMIT_MS):
+    if job.max_runtime_ms != UNSTATED:
         return None
     had_ms = job.attained_gpu_ms // job.held + now_ms - job.started_ms
     return now_ms + _level_ms(had_ms) - had_ms
@@ -129,14 +129,14 @@ def next_change_ms(job: RunningJob, now_ms: int) -> int | None:
 
 def expected_ms(job: PendingJob) -> int:
     had_ms = job.attained_gpu_ms // job.num_gpus
-    if job.max_runtime_ms in (0, UNSTATED_LIMIT_MS):
+    if job.max_runtime_ms == UNSTATED:
         return TIMES_THE_LEVEL * _level_ms(had_ms)
     return remaining_ms(job) if job.expected_runtime_ms is not None else _left_ms(remaining_ms(job), had_ms)
 
 
 def expected_of_running_ms(job: RunningJob, now_ms: int) -> int:
     before_ms = job.attained_gpu_ms // job.held
-    if job.max_runtime_ms in (0, UNSTATED_LIMIT_MS):
+    if job.max_runtime_ms == UNSTATED:
         return TIMES_THE_LEVEL * _level_ms(before_ms + now_ms - job.started_ms)
     return _left_ms(expected_end_ms(job, now_ms) - now_ms, before_ms)
 

@@ -42,7 +42,3 @@ def proves(code: str, clock: Clock, bad: Callable[[int], object], good: Callable
     clock.passes(rule.condition.clear_ms, good)
     assert state(code) == "resolved"
     assert Alert.objects.get(rule=code).sentence == wrong, "what was wrong, not what is well now"
-    PROVEN.add(code)
-
-
-PROVEN: set[str] = set()

@@ -193,12 +193,25 @@ def test_among_jobs_that_are_large_beside_the_backlog_the_older_goes_first() -> 
 
 
 def test_without_stated_limits_the_least_run_goes_first() -> None:
-    unstated = 7 * DAY_MS
+    unstated = 0
     had_much = replace(pending("had", 8, max_runtime_ms=unstated), attained_gpu_ms=8 * HOUR_MS * 2)
     fresh = pending("new", 8, max_runtime_ms=unstated)
     assert plan(snapshot([node("a")], [had_much, fresh]), OURS).order[0] == "job-new"
     runs_long = replace(busy("long", {"a": range(8)}, hours=99, ran_hours=5), max_runtime_ms=unstated)
     assert plan(snapshot([node("a", free=0)], [fresh], held=[runs_long]), OURS).preemptions == ("job-long",)
+
+
+@given(st.integers(1, 720), st.integers(1, 720), st.integers(1, 64))
+@example(167, 168, 8)
+@example(24, 168, 1)
+def test_no_stated_limit_puts_a_job_before_one_that_states_less(one: int, other: int, gpus: int) -> None:
+    less, more = sorted((one, other))
+    jobs = [
+        pending(f"{name}", gpus, max_runtime_ms=hours * HOUR_MS)
+        for name, hours in (("a-less", less), ("b-more", more))
+    ]
+    order = keys(snapshot([node("a")], jobs))
+    assert order.waiting(jobs[0]) <= order.waiting(jobs[1])
 
 
 def test_a_running_job_says_when_its_place_in_the_order_changes() -> None:

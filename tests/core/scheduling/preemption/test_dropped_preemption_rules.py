@@ -178,8 +178,8 @@ RULES: dict[str, Rule] = {
     ),
     "a limit that says nothing is not believed": (
         size_and_wait,
-        "UNSTATED_LIMIT_MS",
-        -1,
+        "_level_ms",
+        lambda had_ms: 1,
         ours.test_without_stated_limits_the_least_run_goes_first,
     ),
     "a least run before growing": (

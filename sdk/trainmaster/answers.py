@@ -241,6 +241,9 @@ class Deployment(Answer):
     model: str = ""
     version: int = 0
     estimated_time_seconds: float | None = None
+    estimated_low_seconds: float | None = None
+    estimated_high_seconds: float | None = None
+    estimate_basis: str = ""
     progress: float = 0.0  # 0 to 1
     workers: int = 0
     workers_complete: int = 0
@@ -300,6 +303,10 @@ class Plan(Answer):
     workers: int = 0
     rate: int = 0  # bytes per second on each link
     nodes_capped: int = 0  # take or give less, by their own caps
+    low_seconds: float | None = None  # an interval for the strategy that would be taken
+    high_seconds: float | None = None
+    rate_basis: str = ""
+    measured_on: int = 0  # deployments
     bound_seconds: float = 0.0
     strategies: Sequence[
         Mapping[str, Any]

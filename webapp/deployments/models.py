@@ -32,6 +32,11 @@ class Deployment(models.Model):
         default=list, help_text="what each strategy would have taken, as planned; the quickest first"
     )
     estimated_ms = models.BigIntegerField()
+    estimated_low_ms = models.BigIntegerField(null=True, help_text="null: of before there was an interval")
+    estimated_high_ms = models.BigIntegerField(null=True)
+    estimate_basis = models.CharField(
+        max_length=100, blank=True, help_text="where the rates were from, as a phrase"
+    )
     bound_ms = models.BigIntegerField(default=0, help_text="the least that any strategy could take")
     created_ms = models.BigIntegerField()
     started_ms = models.BigIntegerField(null=True)

@@ -12,6 +12,7 @@ from platform_core.distribution.deployments.deployment import DeploymentState, W
 from platform_core.distribution.deployments.progress import Progress
 from platform_core.distribution.deployments.sharing import Share
 from platform_core.distribution.planning.forest import STORE
+from platform_core.distribution.planning.observed_rates import LEAST_BYTES, Passed, Rates, observed
 from platform_core.errors import TrainmasterError
 from platform_core.node.wanted import ArtifactReference, DeploymentWanted, Peer
 from webapp.accounts.permissions import Actor, may, require
@@ -22,6 +23,8 @@ from webapp.deployments.delivery.sharing import share_of
 from webapp.deployments.metrics import families
 from webapp.deployments.models import Deployment, Worker
 from webapp.nodes import queries as clusters
+
+LOOKED_BACK = 20  # deployments
 
 
 def visible(teams: Iterable[str] | None, model: str = "") -> QuerySet[Deployment]:
@@ -95,15 +98,17 @@ def rate_in(row: Deployment) -> int:
     return int(receiving.aggregate(rate=Sum("rate_in"))["rate"] or 0)
 
 
-def usual_rate() -> int | None:
-    """Bytes per second along the chain, over the last complete deployments without a cap; None before the first."""
-    recent = Deployment.objects.filter(state=DeploymentState.COMPLETE, started_ms__isnull=False, rate_cap=0)
-    rates = sorted(
-        row.model_version.manifest.total_bytes * 1000 // max(1, row.finished_ms - row.started_ms)
-        for row in recent.select_related("model_version__manifest").order_by("-finished_ms")[:20]
-        if row.model_version.manifest and row.finished_ms and row.started_ms
-    )
-    return max(1, rates[len(rates) // 2]) if rates else None
+def usual_rates(link: int) -> Rates:
+    """Along the way from the store, over the last complete deployments without a cap; the link bounds them."""
+    recent = Deployment.objects.filter(
+        state=DeploymentState.COMPLETE, started_ms__isnull=False, finished_ms__isnull=False, rate_cap=0,
+        model_version__manifest__isnull=False,
+    ).order_by("-finished_ms")  # fmt: skip
+    columns = ("model_version__manifest__total_bytes", "started_ms", "finished_ms")
+    large = recent.filter(model_version__manifest__total_bytes__gte=LEAST_BYTES)[:LOOKED_BACK]
+    small = recent.filter(model_version__manifest__total_bytes__lt=LEAST_BYTES)[:LOOKED_BACK]
+    rows: Any = [*large.values_list(*columns), *small.values_list(*columns)]
+    return observed([Passed(size, max(0, finished - started)) for size, started, finished in rows], link)
 
 
 def wanted_on(

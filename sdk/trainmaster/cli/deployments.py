@@ -287,7 +287,7 @@ def _show_plan(plan: Plan, as_json: bool) -> None:
     capped = f", less at {plan.nodes_capped} with caps of their own" if plan.nodes_capped else ""
     click.echo(
         f"{size} to {plan.workers} nodes with {rate}/s on each link{capped}: the theoretical minimum is "
-        f"{_duration(plan.bound_seconds)}. Nothing was sent.",
+        f"{_duration(plan.bound_seconds)}{_interval(plan)}. Nothing was sent.",
         err=True,
     )
     click.echo(_COLUMNS, err=True)
@@ -306,6 +306,13 @@ _COLUMNS = (
 )
 
 
+def _interval(plan: Plan) -> str:
+    if plan.low_seconds is None or plan.high_seconds is None:
+        return ""
+    by = f"measured on {plan.measured_on} deployments" if plan.measured_on else "by the configured link"
+    return f"; {plan.strategy} takes {_duration(plan.low_seconds)} to {_duration(plan.high_seconds)}, {by}"
+
+
 def _duration(seconds: float) -> str:
     return format_duration_ms(int(seconds * 1000))
 
@@ -319,4 +326,9 @@ def _show_estimate(deployment: Deployment) -> None:
             if row["strategy"] != deployment.strategy
         )
         by = f" by {deployment.strategy}{f' ({others})' if others else ''}" if deployment.strategy else ""
-        click.echo(f"It takes about {_duration(seconds)}{by}.", err=True)
+        low, high = deployment.estimated_low_seconds, deployment.estimated_high_seconds
+        known = low is not None and high is not None
+        between = (
+            f", {_duration(low or 0)} to {_duration(high or 0)}, {deployment.estimate_basis}" if known else ""
+        )
+        click.echo(f"It takes about {_duration(seconds)}{by}{between}.", err=True)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.conf import settings
 
@@ -10,8 +10,11 @@ from platform_core.distribution.planning import estimate, strategies
 from platform_core.distribution.planning.bounds import Rates
 from platform_core.distribution.planning.estimate import Conditions, Estimate
 from platform_core.distribution.planning.forest import Forest
+from platform_core.distribution.planning.observed_rates import Basis
+from platform_core.distribution.planning.observed_rates import Rates as ObservedRates
 from platform_core.distribution.planning.routes import Place
 from platform_core.errors import TrainmasterError
+from platform_core.units import plural
 from webapp.deployments import queries
 from webapp.nodes import queries as clusters
 
@@ -20,15 +23,31 @@ STRATEGIES = (strategies.AUTO, *strategies.NAMES)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`estimates`: of every strategy, the quickest first, with `rate` bytes per second on each link."""
+    """`estimates`: of every strategy, the quickest first, at the likely rate on each link.
+
+    `low_ms` and `high_ms` bound the chosen one, by the rates that deployments had or, where none tells, by the link.
+    """
 
     strategy: str
     forest: Forest
     estimates: tuple[Estimate, ...]
-    rate: int
+    rates: ObservedRates
+    low_ms: int
+    high_ms: int
     bound_ms: int  # by the links as they should be, not by what was seen of them
     alone: tuple[Place, ...]  # nodes without the agent, each of which pulls a copy of its own
     capped: tuple[str, ...]  # nodes whose own caps are below the rate
+
+    @property
+    def rate(self) -> int:
+        return self.rates.likely
+
+    @property
+    def basis(self) -> str:
+        """Where the rates are from, as a phrase: "measured on 3 deployments"."""
+        if self.rates.basis is Basis.MEASURED:
+            return f"measured on {plural(self.rates.deployments, 'deployment')}"
+        return "by the configured link; no deployment was long enough to measure"
 
     @property
     def chosen(self) -> Estimate:
@@ -43,20 +62,34 @@ def plan(
         why = f'"{strategy}" is none of {", ".join(STRATEGIES)}'
         raise TrainmasterError("request_invalid", what="strategy", why=why)
     link = settings.NETWORK_BYTES_PER_SECOND
-    rate, wire = (int(min(each, cap)) for each in (queries.usual_rate() or link, link))
+    wire = int(min(link, cap))
+    rates = queries.usual_rates(wire)
     alone = clusters.without_agent([place.node for place in places])
     there = tuple(place for place in places if place.node not in alone)
     caps = _caps(there, link)
-    seen = Conditions(total_bytes, piece_size, rate, rate, caps=caps)
+
+    def at(rate: int) -> tuple[Estimate, ...]:
+        """With the time that passes whatever the size is."""
+        found = estimate.compare(there, Conditions(total_bytes, piece_size, rate, rate, caps=caps))
+        return tuple(replace(each, time_ms=each.time_ms + rates.fixed_ms) for each in found)
+
+    likely = at(rates.likely)
     if strategy == strategies.AUTO:
-        strategy = estimate.choose(there, seen)
+        strategy = estimate.choose(
+            there, Conditions(total_bytes, piece_size, rates.likely, rates.likely, caps=caps)
+        )
+    quick, slow = (
+        next(e.time_ms for e in at(rate) if e.strategy == strategy) for rate in (rates.high, rates.low)
+    )
     return Plan(
         strategy=strategy,
         forest=strategies.grow(strategy, there),
-        estimates=estimate.compare(there, seen),
-        rate=rate,
+        estimates=likely,
+        rates=rates,
+        low_ms=quick,
+        high_ms=slow,
         bound_ms=estimate.bound_ms(there, Conditions(total_bytes, piece_size, wire, wire, caps=caps)),
-        capped=tuple(node for node, cap in caps.items() if min(cap.up, cap.down) < rate),
+        capped=tuple(node for node, cap in caps.items() if min(cap.up, cap.down) < rates.likely),
         alone=tuple(place for place in places if place.node in alone),
     )
 

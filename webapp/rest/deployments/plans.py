@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from platform_core.distribution.planning.observed_rates import Basis
 from webapp.accounts.queries import actor_of
 from webapp.deployments import services
 from webapp.deployments.delivery import planning, sharing
@@ -42,6 +43,11 @@ class PlanOut(serializers.Serializer[Any]):
     workers = serializers.IntegerField()
     strategy = serializers.CharField(help_text="Strategy that would be used.")
     rate = serializers.IntegerField(help_text="Assumed bytes per second of each link.")
+    rate_basis = serializers.ChoiceField(choices=Basis, help_text="Where that rate is from.")
+    measured_on = serializers.IntegerField(help_text="Deployments that it was measured on.")
+    likely_seconds = serializers.FloatField(help_text="Of the strategy that would be used.")
+    low_seconds = serializers.FloatField(help_text="Unlikely to be less.")
+    high_seconds = serializers.FloatField(help_text="Unlikely to be more.")
     nodes_capped = serializers.IntegerField(help_text="Nodes whose own caps are below that rate.")
     bound_seconds = serializers.FloatField(help_text="Theoretical minimum at that rate.")
     strategies = EstimateOut(many=True, help_text="Fastest first.")
@@ -87,6 +93,11 @@ def _answer(request: Request, fields: Any) -> Response:
                 "workers": len(places),
                 "strategy": planned.strategy,
                 "rate": planned.rate,
+                "rate_basis": planned.rates.basis,
+                "measured_on": planned.rates.deployments,
+                "likely_seconds": planned.chosen.time_ms / 1000,
+                "low_seconds": planned.low_ms / 1000,
+                "high_seconds": planned.high_ms / 1000,
                 "nodes_capped": len(planned.capped),
                 "bound_seconds": planned.chosen.bound_ms / 1000,
                 "strategies": planned.estimates,

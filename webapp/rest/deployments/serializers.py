@@ -216,7 +216,14 @@ class DeploymentOut(serializers.Serializer[Deployment]):
     status = serializers.SerializerMethodField(
         help_text="evicted: it was complete, and no node has it any more."
     )
-    estimated_time_seconds = serializers.SerializerMethodField()
+    estimated_time_seconds = serializers.SerializerMethodField(help_text="The likely time.")
+    estimated_low_seconds = serializers.SerializerMethodField(
+        help_text="Unlikely to be less; null: not known."
+    )
+    estimated_high_seconds = serializers.SerializerMethodField(
+        help_text="Unlikely to be more; null: not known."
+    )
+    estimate_basis = serializers.CharField(help_text="Where the rates were from.")
     progress = serializers.SerializerMethodField(help_text="0 to 1.")
     workers = serializers.SerializerMethodField()
     workers_complete = serializers.SerializerMethodField()
@@ -248,6 +255,12 @@ class DeploymentOut(serializers.Serializer[Deployment]):
 
     def get_estimated_time_seconds(self, row: Deployment) -> float:
         return row.estimated_ms / 1000
+
+    def get_estimated_low_seconds(self, row: Deployment) -> float | None:
+        return None if row.estimated_low_ms is None else row.estimated_low_ms / 1000
+
+    def get_estimated_high_seconds(self, row: Deployment) -> float | None:
+        return None if row.estimated_high_ms is None else row.estimated_high_ms / 1000
 
     def _progress(self, row: Deployment) -> Any:
         if not hasattr(row, "_progress"):

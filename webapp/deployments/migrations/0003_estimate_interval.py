@@ -4,25 +4,26 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('deployments', '0002_store_in_lanes'),
+        ("deployments", "0002_store_in_lanes"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='deployment',
-            name='estimate_basis',
-            field=models.CharField(blank=True, help_text='where the rates were from, as a phrase', max_length=100),
+            model_name="deployment",
+            name="estimate_basis",
+            field=models.CharField(
+                blank=True, help_text="where the rates were from, as a phrase", max_length=100
+            ),
         ),
         migrations.AddField(
-            model_name='deployment',
-            name='estimated_high_ms',
+            model_name="deployment",
+            name="estimated_high_ms",
             field=models.BigIntegerField(null=True),
         ),
         migrations.AddField(
-            model_name='deployment',
-            name='estimated_low_ms',
-            field=models.BigIntegerField(help_text='null: of before there was an interval', null=True),
+            model_name="deployment",
+            name="estimated_low_ms",
+            field=models.BigIntegerField(help_text="null: of before there was an interval", null=True),
         ),
     ]

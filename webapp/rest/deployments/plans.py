@@ -43,7 +43,9 @@ class PlanOut(serializers.Serializer[Any]):
     workers = serializers.IntegerField()
     strategy = serializers.CharField(help_text="Strategy that would be used.")
     rate = serializers.IntegerField(help_text="Assumed bytes per second of each link.")
-    rate_basis = serializers.ChoiceField(choices=Basis, help_text="Where that rate is from.")
+    rate_basis = serializers.ChoiceField(
+        choices=[each.value for each in Basis], help_text="Where that rate is from."
+    )
     measured_on = serializers.IntegerField(help_text="Deployments that it was measured on.")
     likely_seconds = serializers.FloatField(help_text="Of the strategy that would be used.")
     low_seconds = serializers.FloatField(help_text="Unlikely to be less.")

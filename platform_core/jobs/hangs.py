@@ -23,6 +23,9 @@ KEPT_STEPS = 64
 TIMES_THE_STEP, TIMES_THE_SPREAD, TIMES_THE_PAUSE = 10, 10, 2
 DEFAULT_FLOOR_MS = 5 * MINUTE_MS
 PAUSE_FACTOR = 4  # a save or an evaluation that has begun may take so many times as long
+START_FACTOR = (
+    6  # so may what comes before the first steps are over: rendezvous, first collective, compilation
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +96,18 @@ def limit_ms(pace: Pace, floor_ms: int = DEFAULT_FLOOR_MS) -> int:
     spread = median(abs(took - middle) for took in pace.step_times_ms) if pace.step_times_ms else 0
     steps = TIMES_THE_STEP * middle + TIMES_THE_SPREAD * spread
     longest = max(floor_ms, round(steps), TIMES_THE_PAUSE * pace.longest_pause_ms)
+    if pace.steps < LEAST_STEPS:
+        return START_FACTOR * longest
     return longest if pace.progress.doing == STEP else PAUSE_FACTOR * longest
 
 
 def judge(watch: Watch, now_ms: int, floor_ms: int = DEFAULT_FLOOR_MS) -> Hang | None:
-    """A hang: ranks are silent for too long, and nobody has gone on without them. None before the first steps, and
-    after the last one."""
-    known = [pace for pace in watch if pace.steps >= LEAST_STEPS]
-    if any(pace.progress.doing == DONE for pace in known):
+    """A hang: ranks are silent for too long, and nobody has gone on without them. None after the last step, and of
+    ranks that have said nothing yet."""
+    if any(pace.progress.doing == DONE for pace in watch):
         return None
-    silent = {pace.progress.rank: pace for pace in known if now_ms - pace.seen_ms > limit_ms(pace, floor_ms)}
-    awake = [pace.progress.step for pace in known if pace.progress.rank not in silent]
+    silent = {pace.progress.rank: pace for pace in watch if now_ms - pace.seen_ms > limit_ms(pace, floor_ms)}
+    awake = [pace.progress.step for pace in watch if pace.progress.rank not in silent]
     stuck = [pace for pace in silent.values() if all(step <= pace.progress.step + 1 for step in awake)]
     if not stuck:
         return None

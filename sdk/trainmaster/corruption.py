@@ -45,9 +45,7 @@ class CorruptionCheck:
 
     def observe(self, step: int, values: Mapping[str, float]) -> None:
         """Losses and gradient norms as they are logged. The first value that is out of bounds is told, and asks for a
-        check at once."""
-        if not self._every:
-            return
+        check at once where ranks are compared."""
         for name in alarms.WATCHED:
             if name not in values:
                 continue
@@ -56,11 +54,15 @@ class CorruptionCheck:
                 self._alarmed.discard(name)
             elif name not in self._alarmed:
                 self._alarmed.add(name)
+                if not self._platform:
+                    self._warn(alarm.sentence(name, step))
+                    continue
                 value = alarm.value if isfinite(alarm.value) else None
                 self._tell(
                     "training_alarm", step=step, name=name, alarm=alarm.kind, value=value, limit=alarm.limit
                 )
-                self._guidance.ask_for_check()
+                if self._every:
+                    self._guidance.ask_for_check()
 
     def check(self, step: int, compute: Compute, batch: Any, every: int) -> None:
         steps = self._every or every

@@ -1,6 +1,7 @@
 """Ranks that compute something else than the others, as real processes under torchrun."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 
 from tests.sdk.scripts import attempt_folder, events, run
 from trainmaster.corruption import fingerprint
+from trainmaster.run import Run
 
 # From a step on one rank flips the lowest bit of a gradient. Each rank has data of its own.
 SCRIPT = """
@@ -109,6 +111,19 @@ def test_a_loss_that_jumps_is_told_and_asks_for_a_check_between(tmp_path: Path) 
     )
     assert found["kind"] == "corruption_found"
     assert 31 < found["step"] < 2_000_000
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), torch.tensor(float("nan"))])
+def test_a_loss_that_is_not_finite_is_told_once_where_no_check_is_ordered(
+    on_a_node: Callable[..., Run], tmp_path: Path, value: Any
+) -> None:
+    run = on_a_node()
+    for step in range(30):
+        run.log(step, loss=1.0)
+    for step in range(30, 33):
+        run.log(step, loss=value)
+    (told,) = events(tmp_path / "attempt" / "spool" / "rank-0.jsonl", "training_alarm")
+    assert (told["step"], told["name"], told["alarm"], told["value"]) == (30, "loss", "not_finite", None)
 
 
 def test_a_fingerprint_is_of_values_types_and_shapes_in_any_nesting() -> None:

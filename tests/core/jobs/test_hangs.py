@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from platform_core.jobs.hangs import (
     DEFAULT_FLOOR_MS,
     LEAST_STEPS,
+    START_FACTOR,
     Progress,
     Watch,
     forgive,
@@ -49,10 +50,22 @@ def test_slow_steps_give_a_longer_limit_than_the_floor() -> None:
     assert judge(watch, now + 301 * SECOND_MS, FLOOR) is not None
 
 
-def test_a_long_compile_before_the_first_steps_is_no_hang() -> None:
-    watch, now = steps(LEAST_STEPS)  # the first report is no step that was timed
-    assert judge(watch, now + 100 * MINUTE_MS, FLOOR) is None
+def test_before_its_first_steps_are_over_a_job_has_a_longer_limit_and_then_hangs() -> None:
+    watch, now = steps(
+        LEAST_STEPS - 1
+    )  # one step or none was timed: imports, the first collective, compilation
+    limit = START_FACTOR * FLOOR
+    assert judge(watch, now + limit, FLOOR) is None
+    hang = judge(watch, now + limit + 1, FLOOR)
+    assert hang is not None
+    assert (hang.ranks, hang.step, hang.limit_ms) == ((0, 1), LEAST_STEPS - 2, limit)
     assert judge((), 100 * MINUTE_MS, FLOOR) is None
+
+
+def test_a_job_whose_ranks_load_and_never_step_hangs() -> None:
+    watch = observe((), [Progress(rank, 0, 0, "loading") for rank in range(2)], 0)
+    assert judge(watch, START_FACTOR * FLOOR, FLOOR) is None
+    assert judge(watch, START_FACTOR * FLOOR + 1, FLOOR) is not None
 
 
 def test_a_job_that_hangs_within_a_second_of_its_first_steps_is_found() -> None:
@@ -63,7 +76,7 @@ def test_a_job_that_hangs_within_a_second_of_its_first_steps_is_found() -> None:
     assert hang is not None
     assert hang.step == 5_010
     compiling = observe((), [Progress(0, 5_002, 0, made=LEAST_STEPS - 1)], 0)
-    assert judge(compiling, 100 * MINUTE_MS, FLOOR) is None
+    assert judge(compiling, START_FACTOR * FLOOR, FLOOR) is None
 
 
 def test_an_evaluation_that_was_seen_once_may_take_twice_as_long_the_next_time() -> None:

@@ -14,6 +14,7 @@ from agent.config import ConfigError, load
 from agent.program import AlreadyRunning, run
 from agent.transfer.peers.memory import keep_freed_blocks
 from trainmaster import structured_logs
+from trainmaster.repeated_logs import CountingHandler
 
 LOG_LINE = "%(asctime)s %(levelname)s %(message)s"
 EXIT_REFUSED = 3  # the server does not want this node; starting again by itself cannot help
@@ -176,7 +177,7 @@ def agent(verbose: bool, **flags: object) -> None:
 
 
 def _set_up_logging(log_format: str, verbose: bool) -> None:
-    handler = logging.StreamHandler(sys.stderr)
+    handler = CountingHandler(sys.stderr)
     handler.setFormatter(structured_logs.formatter(log_format, "agent", LOG_LINE))
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler])
     logging.captureWarnings(True)

@@ -34,6 +34,8 @@ def source(name: str) -> Source:
         ("migrate", programs.MIGRATE),
         ("web", programs.WEB),
         ("router", programs.ROUTER),
+        ("scheduler", programs.SCHEDULER),
+        ("coordinator", programs.COORDINATOR),
         ("worker", programs.WORKER),
         ("beat", programs.BEAT),
         ("gateway", programs.GATEWAY),
@@ -62,6 +64,8 @@ def test_the_image_collects_its_assets_as_up_does() -> None:
         programs.MIGRATE,
         programs.COLLECT,
         programs.WEB,
+        programs.SCHEDULER,
+        programs.COORDINATOR,
         programs.WORKER,
         programs.BEAT,
         programs.GATEWAY,
@@ -112,7 +116,7 @@ def test_the_agent_image_takes_no_part_of_the_platform() -> None:
 
 
 def test_every_service_that_is_ours_waits_for_the_migration() -> None:
-    for name in ("web", "worker", "beat", "gateway"):
+    for name in ("web", "scheduler", "coordinator", "worker", "beat", "gateway"):
         assert SERVICES[name]["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
 
 

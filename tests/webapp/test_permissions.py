@@ -67,6 +67,7 @@ FOR_ALL = (
 def pages() -> Iterator[Row]:
     yield Row("get", "healthz", EVERYBODY)
     yield Row("get", "livez", EVERYBODY)
+    yield Row("get", "readyz", EVERYBODY)
     yield Row("get", "", SIGNED_IN)
     for page in FOR_ALL:
         yield Row("get", f"{page}/", SIGNED_IN)

@@ -23,6 +23,7 @@ from platform_core.errors import TrainmasterError
 from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS, format_duration_ms, plural
 from webapp.alerts import mapping, sending
 from webapp.alerts.models import Alert, Channel, Notice
+from webapp.base import rounds
 from webapp.base.identity import new_id, now_ms
 
 log = logging.getLogger(__name__)
@@ -105,8 +106,7 @@ def hint() -> None:
 def deliver() -> None:
     """Sends the notices that are due, and deletes old ones."""
     due = Notice.objects.filter(next_try_ms__lte=now_ms()).select_related("channel")
-    for notice in due.order_by("next_try_ms", "id")[:AT_ONCE]:
-        _deliver(notice)
+    rounds.each("notice", list(due.order_by("next_try_ms", "id")[:AT_ONCE]), _deliver)
     Notice.objects.filter(next_try_ms=None, made_ms__lt=now_ms() - KEPT_MS).delete()
 
 

@@ -21,7 +21,7 @@ from platform_core.units import DAY_MS, MINUTE_MS, plural
 from webapp.alerts import readings_of_endpoints, readings_of_jobs
 from webapp.alerts.values import Read, Reading
 from webapp.artifacts import queries as artifacts
-from webapp.base import pulse, stops
+from webapp.base import pulse, rounds, stops
 from webapp.checkpoints import measures as checkpoints
 from webapp.datasets import queries as datasets
 from webapp.events import queries as events
@@ -197,8 +197,8 @@ def _gateway_silence(at_ms: int) -> Iterator[Reading]:
 
 
 def _worker_silence(at_ms: int) -> Iterator[Reading]:
-    newest = pulse.last()
-    yield Reading(None if newest is None else max(0, at_ms - newest.at_ms))
+    """Of the program that has been silent for longest."""
+    yield Reading(max((max(0, at_ms - each.at_ms) for each in pulse.last().values()), default=None))
 
 
 def _router_silence(at_ms: int) -> Iterator[Reading]:
@@ -208,8 +208,11 @@ def _router_silence(at_ms: int) -> Iterator[Reading]:
 
 
 def _task_lag(at_ms: int) -> Iterator[Reading]:
-    newest = pulse.last()
-    yield Reading(None if newest is None else newest.lag_ms)
+    yield Reading(max((each.lag_ms for each in pulse.last().values()), default=None))
+
+
+def _failing_rounds(at_ms: int) -> Iterator[Reading]:
+    yield Reading(rounds.failing())
 
 
 def connections() -> tuple[int, int]:
@@ -275,6 +278,7 @@ READS: Mapping[str, Read] = {
     "platform.worker_silence": _unless_stopped(stops.WORKER, _worker_silence),
     "platform.router_silence": _unless_stopped(stops.ROUTER, _router_silence),
     "platform.task_lag": _task_lag,
+    "platform.failing_rounds": _failing_rounds,
     "platform.database_connections": _connections,
     "platform.certificate_left": _certificate_left,
 }

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import ipaddress
 import os
 import re
+import shlex
+import signal
 import subprocess
+import time
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,13 +20,18 @@ from platform_core.errors import TrainmasterError
 from platform_core.units import GIB, format_bytes
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import archives, scratch
-from webapp.base import outbound
+from webapp.base import outbound, turns
+from webapp.base.connections import outside
 
 SECONDS = 120  # for the whole of a fetch
 MOST_BYTES = 2 * GIB  # of any file that git writes, and of all that a fetch leaves
 _TOO_MUCH = f"the commit has more than {format_bytes(MOST_BYTES)}; keep data in a dataset instead"
 _PORTS = {"https": 443, "http": 80, "ssh": 22}
 _SHORT = re.compile(r"(?P<user>[\w.-]+)@(?P<host>[\w.-]+):(?P<path>.+)")  # git@host:team/project.git
+_HOST = re.compile(
+    r"[A-Za-z0-9](?:[A-Za-z0-9._-]*)|[0-9A-Fa-f:.]+"
+)  # a name, or an IPv6 address without its brackets
+_USER = re.compile(r"[A-Za-z0-9_](?:[\w.@+-]*)", re.ASCII)
 _SHORT_COMMIT = re.compile(r"[0-9a-f]{7,39}")  # a server gives a commit by its whole name only
 # What git says after ssh has said why.
 _AFTERWORDS = ("fatal: Could not read from remote", "Please make sure you have", "and the repository exists")
@@ -54,9 +63,12 @@ def bundle(actor: Actor, team: str, url: str, ref: str, folder: str, credential:
 
     Raises GitError, and TrainmasterError of what an upload raises.
     """
-    remote = _remote(url)
+    if ref.startswith("-") or folder.startswith("-"):
+        dashed = ref if ref.startswith("-") else folder
+        raise GitError(f"{dashed} begins with a dash, which git reads as an option")
     try:
-        with scratch.place() as place:
+        with turns.turn("git", actor.username), outside(), scratch.place() as place:
+            remote = _remote(url)
             git = _Git(place, remote, credential)
             commit = git.commit_of(ref)
             archive = git.archived(commit, folder)
@@ -77,6 +89,10 @@ def _remote(url: str) -> _Remote:
         raise GitError(f"{url} is no address of a repository; write https://… or ssh://…") from error
     if not parts.hostname:
         raise GitError(f"{url} names no host")
+    if not _HOST.fullmatch(parts.hostname) or not _USER.fullmatch(
+        urllib.parse.unquote(parts.username or "git")
+    ):
+        raise GitError(f"{url} names a host or user with characters that no host or user has")
     if parts.password:
         raise GitError("the address has a password, which everybody of the team would see; use a secret")
     try:
@@ -93,6 +109,7 @@ class _Git:
 
     def __init__(self, scratch: Path, remote: _Remote, credential: str) -> None:
         self._folder, self._remote, self._secret = scratch, remote, credential
+        self._ends = time.monotonic() + SECONDS
         self._environment = {
             "PATH": f"/usr/local/bin:{os.defpath}",
             "HOME": str(scratch),
@@ -130,18 +147,24 @@ class _Git:
     def run(self, *arguments: str) -> str:
         # The limit of the shell holds for git and its helpers; 512 bytes a block.
         limited = ["sh", "-c", 'ulimit -f "$0"; exec git "$@"', str(MOST_BYTES // 512), *arguments]
-        try:
-            done = subprocess.run(
-                limited, cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL,
-                capture_output=True, timeout=SECONDS, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired as error:
-            raise GitError(f"{self._remote.host} did not send the commit within {SECONDS} seconds") from error
-        if done.returncode in (153, -25):  # SIGXFSZ
+        # A group of its own: git leaves what speaks to the server, such as ssh, to children.
+        with subprocess.Popen(
+            limited, cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        ) as process:  # fmt: skip
+            try:
+                said, why = process.communicate(timeout=max(0.0, self._ends - time.monotonic()))
+            except subprocess.TimeoutExpired as error:
+                late = f"{self._remote.host} did not send the commit within {SECONDS} seconds"
+                raise GitError(late) from error
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        if process.returncode in (153, -25):  # SIGXFSZ
             raise GitError(_TOO_MUCH)
-        if done.returncode != 0:
-            raise GitError(self._reason(done.stderr.decode(errors="replace")))
-        return done.stdout.decode(errors="replace")
+        if process.returncode != 0:
+            raise GitError(self._reason(why.decode(errors="replace")))
+        return said.decode(errors="replace")
 
     def _settings(self) -> Mapping[str, str]:
         made = {"http.followRedirects": "false", "protocol.version": "2", "core.hooksPath": "/dev/null"}
@@ -155,15 +178,21 @@ class _Git:
         return made
 
     def _ssh(self) -> str:
-        options = f"-o StrictHostKeyChecking=accept-new -o HostName={self._remote.address} -o BatchMode=yes"
-        options += f" -o HostKeyAlias={self._remote.host} -o ConnectTimeout=20 -F /dev/null"
-        options += f" -o UserKnownHostsFile={self._folder}/known_hosts -o IdentitiesOnly=yes"
+        """A line that git gives to a shell."""
+        options = {
+            "StrictHostKeyChecking": "accept-new", "HostName": self._remote.address, "BatchMode": "yes",
+            "HostKeyAlias": self._remote.host, "ConnectTimeout": "20", "ServerAliveInterval": "15",
+            "UserKnownHostsFile": f"{self._folder}/known_hosts", "IdentitiesOnly": "yes",
+        }  # fmt: skip
+        command = ["ssh", "-F", "/dev/null"]
+        for name, value in options.items():
+            command += ["-o", f"{name}={value}"]
         if self._secret:
             key = self._folder / "key"
             key.touch(mode=0o600)
             key.write_text(self._secret.strip() + "\n")
-            options += f" -i {key}"
-        return f"ssh {options}"
+            command += ["-i", str(key)]
+        return shlex.join(command)
 
     def _reason(self, text: str) -> str:
         lines = [line for line in text.splitlines() if line.strip() and not line.startswith(_AFTERWORDS)]

@@ -10,7 +10,8 @@ import httpx
 from django.conf import settings
 
 from platform_core.errors import TrainmasterError
-from webapp.base import outbound
+from webapp.base import outbound, turns
+from webapp.base.connections import outside
 
 SECONDS = 5.0  # for each of the three requests
 _HUB, _HUB_HOST = "docker.io", "registry-1.docker.io"
@@ -38,18 +39,23 @@ class Image:
     tag: str
 
 
-def pinned(image: str) -> str:
+def pinned(image: str, person: str) -> str:
     """The image with the digest that its tag has now, as name:tag@sha256:…
 
     As it was given where its registry is not one of TRAINMASTER_IMAGE_REGISTRIES, does not answer, or wants a password:
-    the nodes then pull what the tag means to them.
+    the nodes then pull what the tag means to them. Raises rate_limited where the person looks up too many at once.
     """
     parsed = parse(image)
     if parsed is None or parsed.registry not in settings.IMAGE_REGISTRIES:
         return image
     try:
-        digest = _digest(parsed)
-    except (TrainmasterError, httpx.HTTPError, httpx.InvalidURL, ValueError):
+        with turns.turn("image", person), outside():
+            digest = _digest(parsed)
+    except TrainmasterError as error:
+        if error.code == "rate_limited":
+            raise
+        return image
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
         return image
     return f"{image}@{digest}" if _DIGEST.fullmatch(digest) else image
 

@@ -2,12 +2,16 @@
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TypeVar
 
 from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.utils.http import content_disposition_header
 
+from webapp.base.connections import give_back
+
+Block = TypeVar("Block", str, bytes)
 _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.ASCII)
 
 
@@ -33,18 +37,28 @@ def download(
     if status == 206:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
     blocks = read(start, end - start) if request.method != "HEAD" else ()
-    # Django would collect all of a plain iterator in memory before an ASGI server sends its first byte.
-    content = _from_threads(blocks) if isinstance(request, ASGIRequest) else blocks
     return StreamingHttpResponse(
-        content, status=status, content_type="application/octet-stream", headers=headers
+        streamed(request, blocks), status=status, content_type="application/octet-stream", headers=headers
     )
 
 
-async def _from_threads(blocks: Iterable[bytes]) -> AsyncIterator[bytes]:
+def streamed(request: HttpRequest, blocks: Iterable[Block]) -> Iterable[Block] | AsyncIterator[Block]:
+    """The content of a StreamingHttpResponse, read block after block as the caller takes them.
+
+    Django would collect all of a plain iterator in memory before an ASGI server sends its first byte.
+    """
+    return _from_thread(blocks) if isinstance(request, ASGIRequest) else blocks
+
+
+async def _from_thread(blocks: Iterable[Block]) -> AsyncIterator[Block]:
+    """In the thread of the request, which holds no connection while the caller takes a block."""
     iterator = iter(blocks)
 
-    def following() -> bytes:
-        return next(iterator, b"")
+    def following() -> Block | None:
+        try:
+            return next(iterator, None)
+        finally:
+            give_back()
 
-    while block := await sync_to_async(following, thread_sensitive=False)():
+    while (block := await sync_to_async(following)()) is not None:
         yield block

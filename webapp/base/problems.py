@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
@@ -96,6 +96,17 @@ def rest_exception_handler(error: Exception, context: dict[str, Any]) -> Respons
     response = Response(body, status=body["status"], content_type=MEDIA_TYPE)
     if body["status"] == 401:
         response["WWW-Authenticate"] = "Bearer"
+    return _with_wait(response, error)
+
+
+Answer = TypeVar("Answer", bound=HttpResponse)
+
+
+def _with_wait(response: Answer, error: Exception) -> Answer:
+    """Says after how many seconds a refused one may come again, where that is known."""
+    wait_s = error.numbers.get("retry_after_s") if isinstance(error, TrainmasterError) else None
+    if wait_s is not None:
+        response["Retry-After"] = str(wait_s)
     return response
 
 
@@ -129,10 +140,10 @@ class ProblemMiddleware:
     def _answer(self, request: HttpRequest, error: Exception) -> HttpResponse:
         body = document(error)
         if request.path.startswith("/api/"):
-            return JsonResponse(body, status=body["status"], content_type=MEDIA_TYPE)
+            return _with_wait(JsonResponse(body, status=body["status"], content_type=MEDIA_TYPE), error)
         if body["code"] == "unavailable":  # the frame of a page asks the database who looks at it
             return HttpResponse(body["detail"] + "\n", status=503, content_type="text/plain; charset=utf-8")
-        return render(request, "problem.html", {"problem": body}, status=body["status"])
+        return _with_wait(render(request, "problem.html", {"problem": body}, status=body["status"]), error)
 
 
 def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -1,7 +1,12 @@
-"""The pulse of the workers: when one last began a task, and how long the newest task had waited in the queue."""
+"""The pulse of the programs that carry out tasks: when one last began a task, and how long that had waited.
+
+Scheduler and coordinator have a queue each, the worker has the others. What waits for sources of members is not
+counted: it may wait for its turn.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +14,11 @@ from django.core.cache import cache
 
 from webapp.base.identity import now_ms
 
-_LAST = "workers:last-task"
 HEADER = "sent_ms"
+OF_QUEUES = {"scheduling": "scheduler", "coordination": "coordinator"}
+WORKER = "worker"
+UNCOUNTED = "sources"
+PROGRAMS = (*OF_QUEUES.values(), WORKER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +34,14 @@ def stamp(headers: dict[str, Any] | None = None, **_: Any) -> None:
 
 
 def beat(task: Any = None, **_: Any) -> None:
-    """Before a worker carries out a task."""
-    now = now_ms()
-    sent_ms = getattr(task.request, HEADER, None) if task is not None else None
-    cache.set(_LAST, (now, max(0, now - int(sent_ms)) if sent_ms is not None else 0), None)
+    """Before a program carries out a task."""
+    request = getattr(task, "request", None)
+    queue = (getattr(request, "delivery_info", None) or {}).get("routing_key", "")
+    if queue == UNCOUNTED:
+        return
+    sent_ms, now = getattr(request, HEADER, None), now_ms()
+    lag_ms = max(0, now - int(sent_ms)) if sent_ms is not None else 0
+    keep(OF_QUEUES.get(queue, WORKER), Pulse(now, lag_ms))
 
 
 def alive(part: str) -> None:
@@ -43,6 +55,15 @@ def silence_ms(part: str, at_ms: int) -> int | None:
     return None if said_ms is None else max(0, at_ms - said_ms)
 
 
-def last() -> Pulse | None:
-    found = cache.get(_LAST)
-    return Pulse(*found) if found else None
+def keep(program: str, pulse: Pulse) -> None:
+    cache.set(_key(program), (pulse.at_ms, pulse.lag_ms), None)
+
+
+def last() -> Mapping[str, Pulse]:
+    """Of each program that has carried out a task."""
+    found = cache.get_many([_key(program) for program in PROGRAMS])
+    return {program: Pulse(*found[key]) for program in PROGRAMS if (key := _key(program)) in found}
+
+
+def _key(program: str) -> str:
+    return f"workers:last-task:{program}"

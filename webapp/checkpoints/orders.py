@@ -15,6 +15,7 @@ from platform_core.jobs.states import ACTIVE, JobState
 from platform_core.units import DAY_MS, SECOND_MS, format_duration_ms
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
+from webapp.base import rounds
 from webapp.base.identity import now_ms
 from webapp.checkpoints.models import Checkpoint, SaveOrders
 from webapp.events import queries as event_queries
@@ -84,14 +85,15 @@ def answered(checkpoint: Checkpoint) -> None:
 def set_intervals() -> int:
     """Gives each running job whose spec names no interval the one that its saves and nodes suggest. Returns how many
     were changed."""
-    changed = 0
-    for job in jobs.running_without_interval():
-        if not accepts(job):
-            continue
-        measured = measure(job)
+    changed: list[Job] = []
+
+    def adjust(job: Job) -> None:
+        measured = measure(job) if accepts(job) else None
         if measured is not None and _set_interval(job, measured, live_interval(measured)):
-            changed += 1
-    return changed
+            changed.append(job)
+
+    rounds.each("interval of job", list(jobs.running_without_interval()), adjust)
+    return len(changed)
 
 
 def measure(job: Job) -> Measured | None:

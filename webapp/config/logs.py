@@ -11,16 +11,17 @@ from typing import Any
 PLAIN = "%(levelname)s %(name)s: %(message)s"
 # What the arguments of each process have and those of the others do not.
 PROCESSES = {
-    "webapp.config.asgi:application": "web", "webapp.router.asgi:application": "router", "worker": "worker",
-    "beat": "beat", "gateway": "gateway",
+    "webapp.config.asgi:application": "web", "webapp.router.asgi:application": "router",
+    "scheduler@%h": "scheduler", "coordinator@%h": "coordinator", "worker": "worker", "beat": "beat",
+    "gateway": "gateway",
 }  # fmt: skip
 
 
 def process_name(arguments: Sequence[str]) -> str:
-    """ "web", "router", "worker", "beat" or "gateway"; of a command of manage.py its name."""
-    for argument in arguments[1:]:
-        if argument in PROCESSES:
-            return PROCESSES[argument]
+    """ "web", "router", "scheduler" and so on; of a command of manage.py its name."""
+    for argument, name in PROCESSES.items():
+        if argument in arguments[1:]:
+            return name
     return arguments[1] if len(arguments) > 1 else Path(arguments[0]).name if arguments else "python"
 
 
@@ -35,7 +36,7 @@ def logging_settings(log_format: str, level: str) -> dict[str, Any]:
                 "process": process_name(sys.argv), "plain": PLAIN,
             },
         },
-        "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "lines"}},
+        "handlers": {"console": {"class": "trainmaster.repeated_logs.CountingHandler", "formatter": "lines"}},
         "root": {"handlers": ["console"], "level": level},
         "loggers": {
             "httpx": {"level": "WARNING"},

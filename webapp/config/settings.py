@@ -249,6 +249,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "webapp.base.connections.ConnectionMiddleware",
     "webapp.base.tracing.TraceMiddleware",
     "webapp.base.traffic.TrafficMiddleware",
     "webapp.base.addresses.AddressMiddleware",

@@ -15,6 +15,7 @@ admin.site.site_header = admin.site.site_title = "Trainmaster"
 
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
+    path("readyz", healthz, name="readyz"),
     path("livez", livez, name="livez"),
     path("", include("webapp.pages.urls")),
     path("", include("webapp.mlflow.urls")),

@@ -15,6 +15,8 @@ from platform_core.units import format_bytes
 from trainmaster.reader.pool import Lacking, Stopped, Unreadable
 from trainmaster.store import Store, open_store
 from webapp.artifacts import queries as artifacts
+from webapp.base import turns
+from webapp.base.connections import outside
 from webapp.datasets import arrow_files, queries, sources
 from webapp.datasets.arrow_files import FirstRows
 from webapp.datasets.models import DatasetSnapshot
@@ -46,8 +48,9 @@ class Preview:
     image: str = ""  # as a data: URL
 
 
-def preview(row: DatasetSnapshot, path: str) -> Preview:
-    """Raises not_found for a path that the version does not have, and what its store raises."""
+def preview(row: DatasetSnapshot, path: str, person: str) -> Preview:
+    """Raises not_found for a path that the version does not have, rate_limited where the person reads too many at once,
+    and what its store raises."""
     file = next((each for each in queries.files(row) if each["path"] == path), None)
     manifest = artifacts.find(row.manifest_id or "")
     if file is None or manifest is None:
@@ -55,10 +58,11 @@ def preview(row: DatasetSnapshot, path: str) -> Preview:
     if not manifest.source_url:
         return Preview(path, file["size"], "none", "Its bytes were deleted.")
     entry = FileEntry(path, file["size"], file["sha256"])
-    if row.source:
-        # Its bytes may have been uploaded as well, and lie elsewhere by other names.
-        return read(sources.opened(sources.check(row.source)), path, entry)
-    return read(open_store(manifest.source_url), stored_path(manifest.source_url, entry), entry)
+    with turns.turn("preview", person), outside():
+        if row.source:
+            # Its bytes may have been uploaded as well, and lie elsewhere by other names.
+            return read(sources.opened(sources.check(row.source)), path, entry)
+        return read(open_store(manifest.source_url), stored_path(manifest.source_url, entry), entry)
 
 
 def read(store: Store, place: str, entry: FileEntry) -> Preview:

@@ -5,37 +5,29 @@ say, all of it again with each new session. So to adopt is no more than to hold 
 rows, and transfers under way have not noticed.
 """
 
-import logging
-
 from django.db import transaction
 
 from platform_core.distribution.deployments import deployment as core
 from platform_core.distribution.deployments.deployment import WorkerState
-from webapp.base import lease
+from webapp.base import lease, rounds
 from webapp.base.identity import now_ms
 from webapp.base.lease import Leadership
 from webapp.deployments import services
 from webapp.deployments.delivery import pacing, seating
 from webapp.deployments.models import Deployment, Worker
 
-log = logging.getLogger(__name__)
 PLANS_S = 60  # a plan for a thousand nodes is made within the transaction, on a machine that may be busy
 
 
 def coordinate() -> bool:
     """One round. False when another replica is in the middle of one."""
-    leadership = lease.acquire("deployments", lease.candidate())
-    if leadership is None:
-        return False
-    try:
-        active = Deployment.objects.filter(state__in=list(core.ACTIVE)).order_by("id")
-        for deployment_id in active.values_list("id", flat=True):
-            look_after(deployment_id, leadership)
-    except lease.LostLease as lost:
-        log.info("round dropped: %s", lost)
-    finally:
-        lease.release(leadership)
-    return True
+    return rounds.led("deployments", _round)
+
+
+def _round(leadership: Leadership) -> None:
+    active = Deployment.objects.filter(state__in=list(core.ACTIVE)).order_by("id")
+    ids = list(active.values_list("id", flat=True))
+    rounds.each("deployment", ids, lambda deployment_id: look_after(deployment_id, leadership))
 
 
 def look_after(deployment_id: str, leadership: Leadership) -> None:

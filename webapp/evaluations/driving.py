@@ -49,7 +49,11 @@ def _submit(run: EvaluationRun, fence: Fence) -> None:
     try:
         spec = suites.job_of(suites.load(run.suite.spec), run.suite.version, model)
         job, _ = job_services.accept(
-            actor_of(run.suite.author), spec, idempotency_key=f"evaluation {run.pk}", lineage=run.suite.origin
+            actor_of(run.suite.author),
+            spec,
+            idempotency_key=f"evaluation {run.pk}",
+            lineage=run.suite.origin,
+            pinned=True,
         )
     except TrainmasterError as error:
         if error.code in _TRY_AGAIN:

@@ -19,7 +19,7 @@ def resolve(actor: Actor, spec: JobSpec, lineage: Mapping[str, str]) -> tuple[Jo
     Raises SpecError when the repository gives no code, and TrainmasterError of what an upload raises.
     """
     if spec.container_image:
-        spec = replace(spec, container_image=images.pinned(spec.container_image))
+        spec = replace(spec, container_image=images.pinned(spec.container_image, actor.username))
     if not spec.git.url or spec.code:
         return spec, dict(lineage)
     try:

@@ -34,7 +34,12 @@ def retrain(actor: Actor, job_id: str, spec: specification.JobSpec, idempotency_
     if original is None:
         raise TrainmasterError("not_found", what=f"job {job_id}")
     job, _ = services.accept(
-        actor, spec, idempotency_key=idempotency_key, lineage=_origin(original), cloned_from=job_id
+        actor,
+        spec,
+        idempotency_key=idempotency_key,
+        lineage=_origin(original),
+        cloned_from=job_id,
+        pinned=True,
     )
     return job
 

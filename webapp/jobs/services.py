@@ -99,12 +99,14 @@ def accept(
     idempotency_key: str | None = None,
     lineage: Mapping[str, Any] | None = None,
     cloned_from: str = "",
+    pinned: bool = False,
 ) -> tuple[Job, bool]:
     """Accept a job, or refuse it with every reason at once: the job, and whether it is new.
 
     The same idempotency key and content give the same job again.
 
-    Blocks while the code of a git repository is fetched. Raises SpecError for what the team or the repository does not
+    Blocks while the code of a git repository is fetched, unless it is `pinned`: what coordinators submit was resolved
+    before, and they wait for no server of others. Raises SpecError for what the team or the repository does not
     have, and TrainmasterError of quota_exceeded, idempotency_conflict and of what check_permissions raises.
     """
     if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
@@ -115,7 +117,10 @@ def accept(
         return earlier, False
     origin = lineages.submitted(lineage or {})
     asked = spec
-    spec, origin = origins.resolve(actor, asked, origin)
+    spec, origin = (asked, origin) if pinned else origins.resolve(actor, asked, origin)
+    if spec.git.url and not spec.code:
+        sentence = "its code was not fetched when it was asked for; ask for it anew"
+        raise specification.SpecError((specification.Problem("git.url", sentence),))
     try:
         with transaction.atomic():
             return _accept(actor, spec, idempotency_key, origin, cloned_from), True

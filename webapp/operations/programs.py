@@ -26,7 +26,23 @@ ROUTER = (
     "--no-proxy-headers",
 )
 CELERY = ("celery", "--quiet", "-A", "webapp.config")
-WORKER = (*CELERY, "worker", "--concurrency", "2", "--without-gossip", "--without-mingle")
+ALONE = ("--pool", "solo", "--without-gossip", "--without-mingle")
+# What the platform lives by, in two processes that wait for nobody but the database and Valkey.
+SCHEDULER = (*CELERY, "worker", "--hostname", "scheduler@%h", "--queues", "scheduling", *ALONE)
+COORDINATOR = (*CELERY, "worker", "--hostname", "coordinator@%h", "--queues", "coordination", *ALONE)
+# The rest: from each queue in turn. Two processes at most read sources of members, so one is free for the others.
+WORKER = (
+    *CELERY,
+    "worker",
+    "--hostname",
+    "worker@%h",
+    "--queues",
+    "members,notices,upkeep,sources,celery",
+    "--concurrency",
+    "3",
+    "--without-gossip",
+    "--without-mingle",
+)
 BEAT = (*CELERY, "beat", "--pidfile", "")
 GATEWAY = ("python", "manage.py", "gateway")
 AGENT = ("trainmaster", "agent")

@@ -221,6 +221,8 @@ def plan(
     return [
         Program("web", (*programs.WEB, "--host", "127.0.0.1", "--port", str(ports.web))),
         Program("router", (*programs.ROUTER, "--host", "127.0.0.1", "--port", str(ports.router))),
+        Program("scheduler", programs.SCHEDULER),
+        Program("coordinator", programs.COORDINATOR),
         Program("worker", programs.WORKER),
         Program("beat", (*programs.BEAT, *schedule)),
         Program("gateway", programs.GATEWAY),

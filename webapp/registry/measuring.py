@@ -25,6 +25,7 @@ from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.accounts.queries import actor_of
+from webapp.base import rounds
 from webapp.base.identity import now_ms
 from webapp.events import services as events
 from webapp.experiments import services as experiments
@@ -97,11 +98,8 @@ def result_of(row: ExportMeasurement | None, target: Target) -> tuple[Report | N
 def follow_all() -> None:
     """Submits the jobs that are owed, and keeps what those that have ended measured."""
     rows = ExportMeasurement.objects.exclude(state__in=list(SETTLED)).order_by("pk")
-    for row in rows.select_related("version__model", "version__manifest", "asked_by"):
-        try:
-            _drive(row)
-        except Exception:  # of one measurement: the others go on all the same
-            log.exception("measurement %s failed in this round; the next one tries again", row.pk)
+    found = rows.select_related("version__model", "version__manifest", "asked_by")
+    rounds.each("export measurement", list(found), _drive)
 
 
 def _drive(row: ExportMeasurement) -> None:
@@ -116,7 +114,7 @@ def _drive(row: ExportMeasurement) -> None:
 def _submit(row: ExportMeasurement) -> None:
     try:
         job, _ = job_services.accept(
-            actor_of(row.asked_by), _spec(row), idempotency_key=f"export measurement {row.pk}"
+            actor_of(row.asked_by), _spec(row), idempotency_key=f"export measurement {row.pk}", pinned=True
         )
     except SpecError as error:
         _settle(row, EvaluationState.FAILED, " ".join(problem.sentence for problem in error.problems))

@@ -151,7 +151,11 @@ class SnapshotPreview(APIView):
     def get(self, request: Request, snapshot_id: str) -> Response:
         """Read the beginning of a file: columns of CSV, JSON lines and Parquet, or text."""
         row = queries.seen_snapshot(actor_of(request), snapshot_id)
-        return Response(previews.as_mapping(previews.preview(row, request.query_params.get("path", ""))))
+        return Response(
+            previews.as_mapping(
+                previews.preview(row, request.query_params.get("path", ""), actor_of(request).username)
+            )
+        )
 
 
 class SnapshotDifference(APIView):

@@ -91,16 +91,16 @@ def _parts(now: int) -> Iterator[Metric]:
         took = round_.took_ms / SECOND_MS
         yield gauge("scheduler_round_seconds", "Duration of the last scheduling round.", value=took)
     yield counter("scheduler_rounds", "Finished scheduling rounds.", value=scheduling.rounds())
-    newest = pulse.last()
-    if newest is not None:
-        silence = (now - newest.at_ms) / SECOND_MS
-        yield gauge("worker_silence_seconds", "Time since a worker last began a task.", value=silence)
-        lag = newest.lag_ms / SECOND_MS
-        yield gauge("task_lag_seconds", "Time that the newest task waited in the queue.", value=lag)
+    silence = gauge("worker_silence_seconds", "Time since the program last began a task.", "program")
+    lag = gauge("task_lag_seconds", "Time that its newest task waited in the queue.", "program")
+    for program, newest in pulse.last().items():
+        silence.add_metric((program,), (now - newest.at_ms) / SECOND_MS)
+        lag.add_metric((program,), newest.lag_ms / SECOND_MS)
+    yield from (silence, lag)
     gateway_ms = nodes.gateway_silence_ms(now)
     if gateway_ms is not None:
-        silence = gateway_ms / SECOND_MS
-        yield gauge("gateway_silence_seconds", "Time since a gateway last listened.", value=silence)
+        of_gateway = gateway_ms / SECOND_MS
+        yield gauge("gateway_silence_seconds", "Time since a gateway last listened.", value=of_gateway)
     used, most = alerts.connections()
     yield gauge("database_connections", "Used connections of the database.", value=used)
     yield gauge("database_connections_limit", "Connections that the database takes.", value=most)

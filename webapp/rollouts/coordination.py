@@ -1,29 +1,19 @@
 """The coordinator of rollouts: any number may run, one leads at a time."""
 
-import logging
-
 from django.db import transaction
 
-from webapp.base import lease
+from webapp.base import lease, rounds
 from webapp.base.lease import Leadership
 from webapp.rollouts import services
-
-log = logging.getLogger(__name__)
 
 
 def coordinate() -> bool:
     """Runs one round. Returns False when another replica is in the middle of one."""
-    leadership = lease.acquire("rollouts", lease.candidate())
-    if leadership is None:
-        return False
-    try:
-        for rollout_id in services.unsettled():
-            advance(rollout_id, leadership)
-    except lease.LostLease as lost:
-        log.info("round dropped: %s", lost)
-    finally:
-        lease.release(leadership)
-    return True
+    return rounds.led("rollouts", _round)
+
+
+def _round(leadership: Leadership) -> None:
+    rounds.each("rollout", list(services.unsettled()), lambda rollout_id: advance(rollout_id, leadership))
 
 
 def advance(rollout_id: str, leadership: Leadership) -> None:

@@ -18,6 +18,7 @@ from platform_core.serving.collection import as_lines, rows_of
 from platform_core.units import DAY_MS, SECOND_MS
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import services as artifacts
+from webapp.base import rounds
 from webapp.base.identity import now_ms
 from webapp.datasets import services as datasets
 from webapp.serving.models import CollectedRequest, Endpoint, Prediction
@@ -67,17 +68,21 @@ def collected(row: Endpoint) -> Collected:
 
 def publish_due() -> None:
     """Forgets what is too old, and makes a version of what came since the last one, once a day."""
-    for row in Endpoint.objects.filter(collected__isnull=False).distinct().order_by("id"):
-        now = now_ms()
-        forget(row, now)
-        if now - row.collection.get("at_ms", row.created_ms) < EVERY_MS or not collected(row).fresh:
-            continue
-        try:
-            publish(row)
-        except Exception as error:  # of one endpoint: the others go on
-            log.warning("endpoint %s: no version of its requests", row.pk, exc_info=error)
-            why = error.sentence if isinstance(error, TrainmasterError) else UNKNOWN
-            _note(row, {**row.collection, "at_ms": now, "error": why})
+    rows = Endpoint.objects.filter(collected__isnull=False).distinct().order_by("id")
+    rounds.each("requests of endpoint", list(rows), _publish_due)
+
+
+def _publish_due(row: Endpoint) -> None:
+    now = now_ms()
+    forget(row, now)
+    if now - row.collection.get("at_ms", row.created_ms) < EVERY_MS or not collected(row).fresh:
+        return
+    try:
+        publish(row)
+    except Exception as error:
+        log.warning("endpoint %s: no version of its requests", row.pk, exc_info=error)
+        why = error.sentence if isinstance(error, TrainmasterError) else UNKNOWN
+        _note(row, {**row.collection, "at_ms": now, "error": why})
 
 
 def publish(row: Endpoint) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,34 +17,29 @@ from platform_core.serving.replicas import Endpoint as EndpointValue
 from platform_core.serving.replicas import Replica as ReplicaValue
 from platform_core.serving.states import EndpointState, ReplicaState
 from platform_core.units import DAY_MS, SECOND_MS
-from webapp.base import lease
+from webapp.base import lease, rounds
 from webapp.base.identity import now_ms
 from webapp.base.lease import Leadership
 from webapp.serving import drift, history, queries, services, watching
 from webapp.serving.models import Endpoint, Replica, ShadowSample, TrafficSample
 from webapp.sockets import services as sockets
 
-log = logging.getLogger(__name__)
 HEALTHY_MS = 6 * SECOND_MS  # an older look at a replica says nothing
 KEPT_MS = 8 * DAY_MS  # of traffic: a week, and the time before it that a forecast compares
 
 
 def coordinate() -> bool:
     """Runs one round. Returns False when another replica is in the middle of one."""
-    leadership = lease.acquire("serving", lease.candidate())
-    if leadership is None:
-        return False
-    try:
-        for endpoint_id in Endpoint.objects.exclude(state=EndpointState.STOPPED).values_list("id", flat=True):
-            advance(endpoint_id, leadership)
-        drift.look(now_ms(), lambda: lease.fenced(leadership))
-        for samples in (TrafficSample, ShadowSample):
-            samples.objects.filter(at_ms__lt=now_ms() - KEPT_MS).delete()
-    except lease.LostLease as lost:
-        log.info("round dropped: %s", lost)
-    finally:
-        lease.release(leadership)
-    return True
+    return rounds.led("serving", _round)
+
+
+def _round(leadership: Leadership) -> None:
+    living = Endpoint.objects.exclude(state=EndpointState.STOPPED)
+    ids = list(living.values_list("id", flat=True))
+    rounds.each("endpoint", ids, lambda endpoint_id: advance(endpoint_id, leadership))
+    drift.look(now_ms(), lambda: lease.fenced(leadership))
+    for samples in (TrafficSample, ShadowSample):
+        samples.objects.filter(at_ms__lt=now_ms() - KEPT_MS).delete()
 
 
 def advance(endpoint_id: str, leadership: Leadership | None = None) -> None:

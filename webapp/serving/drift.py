@@ -15,6 +15,7 @@ from platform_core.drift.detection import LEAST, Finding, Row, judge_against
 from platform_core.drift.features import largest_slices, slices_of
 from platform_core.json_values import storable
 from platform_core.units import DAY_MS, MINUTE_MS
+from webapp.base import rounds
 from webapp.base.lease import Fence
 from webapp.serving import training
 from webapp.serving.answers import forget_predictions
@@ -35,15 +36,19 @@ Features = Mapping[str, Any]
 
 def look(now_ms: int, fence: Fence) -> None:
     """Looks at each endpoint that samples, once a minute, and forgets what is not needed any more."""
-    for row in Endpoint.objects.filter(stopped=False, spec__sample_percent__gt=0).order_by("id"):
-        if now_ms - row.drift.get("at_ms", 0) >= EVERY_MS:
-            found = measured(row, now_ms)
-            with fence():
-                Endpoint.objects.filter(pk=row.pk, stable=row.stable_id).update(drift=found)
-                forget(row, now_ms)
-                forget_predictions(row, now_ms)
-            if found["findings"] or row.drift.get("findings"):
-                sockets.publish(f"endpoint:{row.id}")
+    rows = Endpoint.objects.filter(stopped=False, spec__sample_percent__gt=0).order_by("id")
+    due = [row for row in rows if now_ms - row.drift.get("at_ms", 0) >= EVERY_MS]
+    rounds.each("drift of endpoint", due, lambda row: _look(row, now_ms, fence))
+
+
+def _look(row: Endpoint, now_ms: int, fence: Fence) -> None:
+    found = measured(row, now_ms)
+    with fence():
+        Endpoint.objects.filter(pk=row.pk, stable=row.stable_id).update(drift=found)
+        forget(row, now_ms)
+        forget_predictions(row, now_ms)
+    if found["findings"] or row.drift.get("findings"):
+        sockets.publish(f"endpoint:{row.id}")
 
 
 def measured(row: Endpoint, now_ms: int) -> dict[str, Any]:

@@ -211,7 +211,7 @@ def start_replica(row: Endpoint, version_id: str) -> None:
     """Submits the job of one more replica, inside the caller's transaction, in the name of who made the endpoint."""
     key = new_id("rep")
     owner = Actor(row.user.username, is_admin=True)  # it was allowed when the endpoint was made
-    job, _ = jobs.accept(owner, replica_spec(row, version_id, f"{row.name}-{key[-4:]}"))
+    job, _ = jobs.accept(owner, replica_spec(row, version_id, f"{row.name}-{key[-4:]}"), pinned=True)
     Replica.objects.create(
         id=key,
         endpoint=row,

@@ -4,35 +4,18 @@ A round of a sweep looks at its jobs, proposes what may run next and carries out
 next round finds in the rows what is left to do.
 """
 
-import logging
+from functools import partial
 
-from webapp.base import lease
-from webapp.base.lease import Fence
+from webapp.base import lease, rounds
+from webapp.base.lease import Leadership
 from webapp.sweeps import driving, services
-
-log = logging.getLogger(__name__)
 
 
 def coordinate() -> bool:
     """Runs one round. Returns False when another replica is in the middle of one."""
-    leadership = lease.acquire("sweeps", lease.candidate())
-    if leadership is None:
-        return False
-    try:
-        for sweep_id in services.unsettled():
-            drive(sweep_id, lambda: lease.fenced(leadership))
-    except lease.LostLease as lost:
-        log.info("round dropped: %s", lost)
-    finally:
-        lease.release(leadership)
-    return True
+    return rounds.led("sweeps", _round)
 
 
-def drive(sweep_id: str, fence: Fence) -> None:
-    """One round of one sweep; a sweep that fails does not keep the others waiting."""
-    try:
-        driving.drive(sweep_id, fence)
-    except lease.LostLease:
-        raise
-    except Exception:
-        log.exception("the round of sweep %s failed; the next one tries again", sweep_id)
+def _round(leadership: Leadership) -> None:
+    fence = partial(lease.fenced, leadership)
+    rounds.each("sweep", list(services.unsettled()), lambda sweep_id: driving.drive(sweep_id, fence))

@@ -158,9 +158,10 @@ def submit(sweep_id: str, number: int, fence: Fence) -> None:
             with transaction.atomic():
                 job, _ = job_services.submit(
                     actor_of(row.user),
-                    job_mapping(value, number, trial.parameters),
+                    {**job_mapping(value, number, trial.parameters), **row.pinned},
                     idempotency_key=f"{sweep_id}/{number}",
                     lineage=row.lineage,
+                    pinned=True,
                 )
             event = ev.TrialSubmitted(at_ms=now_ms(), number=number, job=job.id)
         except TrainmasterError as refusal:

@@ -11,6 +11,9 @@ class Sweep(models.Model):
     user = models.ForeignKey("accounts.User", models.PROTECT)
     name = models.CharField(max_length=80)
     spec = models.JSONField()
+    pinned = models.JSONField(
+        default=dict, help_text="of the job: the code and image that its words stood for"
+    )
     lineage = models.JSONField(default=dict, help_text="git commit and folder, passed on to the jobs")
     idempotency_key = models.CharField(max_length=200, null=True)
     state = models.CharField(max_length=20, choices=[(s.value, s.value) for s in SweepState])

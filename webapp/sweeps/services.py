@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -13,6 +14,7 @@ from platform_core.errors import TrainmasterError
 from platform_core.experiments import lineage as lineages
 from platform_core.jobs import spec as job_specs
 from platform_core.jobs.reader import Problem, SpecError
+from platform_core.jobs.spec import JobSpec
 from platform_core.sweeps import spec as specification
 from platform_core.sweeps import states as ev
 from platform_core.sweeps.definition import Budget, Method, SweepSpec
@@ -23,6 +25,7 @@ from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.base.identity import new_id, now_ms
 from webapp.events import services as events
+from webapp.jobs import origins
 from webapp.jobs import services as jobs
 from webapp.sweeps import driving, mapping, samplers, stepping
 from webapp.sweeps.models import Sweep
@@ -46,20 +49,25 @@ def create(
     spec = specification.parse(fields)
     permissions.require(actor, "sweep.create", spec.team)
     samplers.check_installed(spec.method)
-    if spec.runs_jobs:
-        _check_job(actor, spec)
+    job = _checked_job(actor, spec) if spec.runs_jobs else None
     if idempotency_key and (earlier := _same(actor, spec, idempotency_key)):
         return earlier, False
+    origin = lineages.submitted(lineage or {})
+    pinned: dict[str, Any] = {}
+    if job is not None:
+        pinned, origin = _pinned(actor, job, origin)
     try:
         with transaction.atomic():
-            return _create(actor, spec, idempotency_key, lineages.submitted(lineage or {})), True
+            return _create(actor, spec, idempotency_key, origin, pinned), True
     except IntegrityError:  # the same key was accepted between our look and our insert
         if idempotency_key and (earlier := _same(actor, spec, idempotency_key)):
             return earlier, False
         raise
 
 
-def _create(actor: Actor, spec: SweepSpec, key: str | None, lineage: dict[str, Any]) -> Sweep:
+def _create(
+    actor: Actor, spec: SweepSpec, key: str | None, lineage: dict[str, Any], pinned: dict[str, Any]
+) -> Sweep:
     value = begin(new_id("sweep"), spec, now_ms())
     row = Sweep.objects.create(
         id=value.id,
@@ -67,6 +75,7 @@ def _create(actor: Actor, spec: SweepSpec, key: str | None, lineage: dict[str, A
         user=accounts.user(actor.username),
         name=spec.name,
         lineage=lineage,
+        pinned=pinned,
         idempotency_key=key,
         created_ms=value.created_ms,
         **mapping.sweep_columns(value),
@@ -85,14 +94,29 @@ def _same(actor: Actor, spec: SweepSpec, key: str) -> Sweep | None:
     return row
 
 
-def _check_job(actor: Actor, spec: SweepSpec) -> None:
-    """Whether the job of a trial would be accepted, tried with the middle of the search space."""
+def _checked_job(actor: Actor, spec: SweepSpec) -> JobSpec:
+    """The job of a trial, with the middle of the search space. Raises SpecError where it would not be accepted."""
     value = begin("sweep-0000000000000000", spec, 0)
     trial = tuple(draw(spec.space, lambda: 0.5).items())
-    try:
+    with _problems_of_the_job():
         job = job_specs.parse(driving.job_mapping(value, 1, trial))
         jobs.check_permissions(actor, job)
         jobs.check_references(job)
+    return job
+
+
+def _pinned(actor: Actor, job: JobSpec, lineage: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What all trials have in place of words that move, and where that comes from. Blocks while code is fetched."""
+    with _problems_of_the_job():
+        resolved, origin = origins.resolve(actor, job, lineage)
+    before, after = job_specs.as_mapping(job), job_specs.as_mapping(resolved)
+    return {name: value for name, value in after.items() if value != before.get(name)}, origin
+
+
+@contextmanager
+def _problems_of_the_job() -> Iterator[None]:
+    try:
+        yield
     except SpecError as error:
         problems = (Problem(f"job.{p.field}", f"job: {p.sentence}") for p in error.problems)
         raise SpecError(tuple(problems), "sweep_invalid") from error

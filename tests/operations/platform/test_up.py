@@ -24,7 +24,9 @@ from webapp.operations.state_folder import (
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
-PROGRAMS = {"web", "router", "worker", "beat", "gateway", "watch", "postgres", "valkey"}
+PROGRAMS = {
+    "web", "router", "scheduler", "coordinator", "worker", "beat", "gateway", "watch", "postgres", "valkey",
+}  # fmt: skip
 
 
 def pid_files(platform: PlatformProcess) -> dict[str, Path]:
@@ -154,21 +156,21 @@ def test_a_job_is_followed_through_the_logs_and_the_spans_of_all_processes(
 
     def told() -> dict[tuple[str, str], dict[str, Any]]:
         """(process, beginning of its message) → its first line, of those of this job."""
-        written = lines(platform, "web", "worker", "gateway", "node-1", "node-2")
+        written = lines(platform, "web", "scheduler", "gateway", "node-1", "node-2")
         first: dict[tuple[str, str], dict[str, Any]] = {}  # of what may come again with another attempt
         for line in written:
             if line.get("job") == job:
                 first.setdefault((line["process"], line["message"].split()[0]), line)
         return first
 
-    steps = {("web", "Submitted"), ("worker", "Placed"), ("agent", "starting"), ("gateway", "attempt")}
+    steps = {("web", "Submitted"), ("scheduler", "Placed"), ("agent", "starting"), ("gateway", "attempt")}
     deadline = time.monotonic() + 180
     while not steps <= (found := told()).keys():
         assert time.monotonic() < deadline, sorted(found)
         time.sleep(0.2)
     assert found["web", "Submitted"]["trace"] == TRACE
-    assert found["worker", "Placed"]["task"] == "scheduling.tick"
-    assert found["worker", "Placed"]["trace"]
+    assert found["scheduler", "Placed"]["task"] == "scheduling.tick"
+    assert found["scheduler", "Placed"]["trace"]
     ordered = next(line for (process, _), line in found.items() if process == "gateway" and "attempt" in line)
     started = found["agent", "starting"]
     assert (started["attempt"], started["node"]) == (ordered["attempt"], ordered["node"])
@@ -197,7 +199,7 @@ def in_one_trace(collector: Collector) -> None:
         time.sleep(0.1)
     for name, parent in BELOW.items():
         assert found[name]["parentSpanId"] == found[parent]["spanId"], name
-    services = {"web", "worker", "gateway", "agent", "rank"}
+    services = {"web", "scheduler", "gateway", "agent", "rank"}
     assert {f"trainmaster-{name}" for name in services} <= {span["service"] for span in found.values()}
     ends = [int(found[name]["endTimeUnixNano"]) for name in ("wait in queue", "launch", "first step")]
     assert ends == sorted(ends)
@@ -221,7 +223,7 @@ def attempt_of(span: dict[str, Any]) -> str:
 
 
 def test_every_line_of_every_process_is_an_object_without_secrets(platform: PlatformProcess) -> None:
-    programs = ("web", "router", "worker", "beat", "gateway", "node-1", "node-2")
+    programs = ("web", "router", "scheduler", "coordinator", "worker", "beat", "gateway", "node-1", "node-2")
     written = lines(platform, *programs)
     assert not [line for line in written if line["logger"] == "uvicorn.access"]
     assert {line["process"] for line in written} >= {"web", "router", "gateway", "agent"}

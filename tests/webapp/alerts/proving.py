@@ -6,6 +6,7 @@ from platform_core.alerting.builtin import BY_CODE
 from platform_core.units import MINUTE_MS
 from webapp.alerts import evaluation
 from webapp.alerts.models import Alert
+from webapp.base import rounds
 from webapp.base.identity import now_ms
 
 
@@ -42,3 +43,9 @@ def proves(code: str, clock: Clock, bad: Callable[[int], object], good: Callable
     clock.passes(rule.condition.clear_ms, good)
     assert state(code) == "resolved"
     assert Alert.objects.get(rule=code).sentence == wrong, "what was wrong, not what is well now"
+
+
+def look_after(works: int) -> None:
+    """As many rounds of a coordinator as an alert takes, whose subject fails where this is 0."""
+    for _ in range(rounds.ALERTED_AFTER):
+        rounds.each("deployment", ["dep-1"], lambda subject: 1 // works)

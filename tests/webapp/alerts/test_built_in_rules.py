@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 
 from platform_core.alerting.builtin import RULES
 from platform_core.alerting.measures import WaitClass
@@ -16,7 +15,7 @@ from platform_core.jobs.job import MemberPhase
 from platform_core.node.description import SlotTelemetry, Telemetry
 from platform_core.units import DAY_MS, HOUR_MS, MICRO_DOLLARS, MINUTE_MS
 from tests.webapp.alerts.certificates import certificate
-from tests.webapp.alerts.proving import Clock, proves, state
+from tests.webapp.alerts.proving import Clock, look_after, proves, state
 from tests.webapp.jobs.conftest import say, tick
 from webapp.accounts.models import Team, User
 from webapp.alerts import readings
@@ -323,7 +322,7 @@ def test_a_gateway_that_is_down(db: None, clock: Clock) -> None:
 
 
 def worked(at: int, lag_ms: int = 0) -> None:
-    cache.set(pulse._LAST, (at, lag_ms), None)
+    pulse.keep("scheduler", pulse.Pulse(at, lag_ms))
 
 
 def test_workers_that_are_down(db: None, clock: Clock) -> None:
@@ -333,6 +332,10 @@ def test_workers_that_are_down(db: None, clock: Clock) -> None:
 
 def test_tasks_that_wait(db: None, clock: Clock) -> None:
     proves("tasks_late", clock, lambda at: worked(at, 2 * MINUTE_MS), worked)
+
+
+def test_a_subject_that_fails_in_each_round(db: None, clock: Clock) -> None:
+    proves("rounds_fail", clock, lambda at: look_after(0), lambda at: look_after(1))
 
 
 @pytest.mark.parametrize("code", ["service_level_burns_fast", "service_level_burns"])
@@ -358,7 +361,6 @@ def test_an_error_budget_that_burns(db: None, clock: Clock, code: str) -> None:
 
 
 def test_a_database_near_its_limit(db: None, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-
     used, most = readings.connections()
     assert 1 <= used <= most
     found = {"used": 95}

@@ -1,7 +1,5 @@
 """What looks like trouble and is none."""
 
-from django.core.cache import cache
-
 from platform_core.units import HOUR_MS
 from tests.webapp.alerts.proving import Clock, state
 from tests.webapp.jobs.conftest import tick
@@ -32,7 +30,7 @@ def test_a_platform_that_starts_again_is_no_alert(cluster: list[Node], clock: Cl
     def back(at: int) -> None:
         scheduling.finished(at, 5)
         liveness.listening(at)
-        cache.set(pulse._LAST, (at, 0), None)
+        pulse.keep("worker", pulse.Pulse(at, 0))
 
     def still_from_before(at: int) -> None:
         back(stopped)

@@ -246,7 +246,7 @@ def a_platform_that_runs(world: World) -> Prepare:
     def run(at: int) -> None:
         scheduling.finished(at - 2_000, 5)
         liveness.listening(at - 3_000)
-        cache.set(pulse._LAST, (at - 1_000, 40), None)
+        pulse.keep("worker", pulse.Pulse(at - 1_000, 40))
 
     return run
 

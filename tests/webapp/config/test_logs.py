@@ -19,6 +19,7 @@ from webapp.config.logs import process_name
 from webapp.events.models import Event
 from webapp.jobs import hints
 from webapp.nodes.models import Node
+from webapp.operations import programs
 
 __all__ = ["cluster"]
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -31,6 +32,9 @@ PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
         (["/bin/uvicorn", "webapp.config.asgi:application", "--port", "1"], "web"),
         (["/bin/uvicorn", "webapp.router.asgi:application"], "router"),
         (["/bin/celery", "--quiet", "-A", "webapp.config", "worker", "--concurrency", "2"], "worker"),
+        (["/bin/celery", *programs.WORKER[1:]], "worker"),
+        (["/bin/celery", *programs.SCHEDULER[1:]], "scheduler"),
+        (["/bin/celery", *programs.COORDINATOR[1:]], "coordinator"),
         (["/bin/celery", "--quiet", "-A", "webapp.config", "beat"], "beat"),
         (["manage.py", "gateway"], "gateway"),
         (["manage.py", "migrate"], "migrate"),

@@ -44,7 +44,7 @@ def show(cast: Cast) -> Show:
         upload = artifacts.start_upload(alice, "vision", "dataset", "files")
         artifacts.receive_file(alice, upload.id, path, io.BytesIO(content))
         manifest = artifacts.complete_upload(alice, upload.id).id
-        return preview(services.add_snapshot(alice, "vision", "files", manifest, "train"), path)
+        return preview(services.add_snapshot(alice, "vision", "files", manifest, "train"), path, "alice")
 
     return shown
 
@@ -205,4 +205,4 @@ def test_a_source_is_read_where_it_lies_also_where_its_bytes_were_uploaded_under
     uploaded = show("labels.csv", LABELS)
     place = (tmp_path / "shared").as_uri()
     row = run(services.register_source(actor_of(cast.owner), "vision", "in place", place, "train"))
-    assert preview(row, "labels.csv") == uploaded
+    assert preview(row, "labels.csv", "alice") == uploaded

@@ -2,22 +2,29 @@
 
 import os
 import random
+import shlex
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+from django.db import transaction
 from django.test import Client
 from pytest_django import Settings
+from rest_framework.test import APIClient
 
 from platform_core.jobs.spec import SpecError, given
 from tests.support.git_server import Repository, serve
+from tests.webapp.jobs.conftest import SPEC
 from webapp.accounts import services as accounts
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import git, scratch
 from webapp.artifacts import queries as artifacts
+from webapp.base import turns
+from webapp.base.connections import outside
 from webapp.jobs import services
 from webapp.jobs.models import Job
 
@@ -170,11 +177,11 @@ def test_a_private_key_of_the_team_opens_a_repository_over_ssh(
     ssh.chmod(0o755)
     monkeypatch.setattr(os, "defpath", f"{ssh.parent}:{os.environ['PATH']}")
     accounts.set_secret(actor_of(lead), "vision", "DEPLOY_KEY", key)
-    git = {"url": f"git@127.0.0.1:{repository.bare}", "secret": "DEPLOY_KEY"}
+    source = {"url": f"git@127.0.0.1:{repository.bare}", "secret": "DEPLOY_KEY"}
     if opens:
-        assert submit(git=git).lineage["git_commit"]
+        assert submit(git=source).lineage["git_commit"]
     else:
-        assert "publickey" in refused(submit, **git)
+        assert "publickey" in refused(submit, **source)
 
 
 def test_a_secret_that_the_team_lacks_is_named(submit: Submit, guarded: str) -> None:
@@ -246,3 +253,62 @@ def test_the_form_takes_a_repository(browser: Browser, owner: User, address: str
     answer = browser(owner).post("/jobs/submit/", {**form, "git_url": address, "git_ref": "main"})
     assert answer.status_code == 302, answer.content.decode()[:2000]
     assert Job.objects.get(name="from-git").lineage["git_branch"] == "main"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ssh://git@host;touch${IFS}here/x.git", "ssh://git@$(id)/x.git", "ssh://git@host`id`/x.git",
+        "ssh://git@-oProxyCommand=id/x.git", "ssh://-oProxyCommand=id@127.0.0.1/x.git", "ssh://a%20b@127.0.0.1/x.git",
+        "ssh://git@127.0.0.1 -oProxyCommand=id/x.git", "https://a'b/x.git", "ssh://git@127.0.0.1:22x/x.git",
+    ],
+)  # fmt: skip
+def test_an_address_is_no_command(url: str, submit: Submit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "webapp.artifacts.git.outbound.resolve", lambda host, port: pytest.fail(f"it asked for {host}")
+    )
+    assert refused(submit, url=url).startswith("git.url: ")
+
+
+@pytest.mark.parametrize("field", ["ref", "folder"])
+def test_no_word_of_a_job_is_an_option_of_git(submit: Submit, address: str, field: str) -> None:
+    assert refused(submit, url=address, **{field: "--output=here"}).startswith("git.")
+
+
+def test_what_git_gives_to_a_shell_is_quoted(tmp_path: Path) -> None:
+    remote = git._Remote("ssh://h/x", "ssh", "h; touch here", 22, "192.0.2.1")
+    words = shlex.split(git._Git(tmp_path / "a b; id", remote, "")._environment["GIT_SSH_COMMAND"])
+    assert "HostKeyAlias=h; touch here" in words
+    assert f"UserKnownHostsFile={tmp_path}/a b; id/known_hosts" in words
+
+
+def test_a_silent_host_leaves_no_process_behind(
+    submit: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ssh, pids = tmp_path / "bin" / "ssh", tmp_path / "pids"
+    ssh.parent.mkdir()
+    ssh.write_text(f"#!/bin/sh\nsleep 600 &\necho $$ $! > {pids}\nwait\n")
+    ssh.chmod(0o755)
+    monkeypatch.setattr(os, "defpath", f"{ssh.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(git, "SECONDS", 5)
+    assert "did not send the commit" in refused(submit, url="git@127.0.0.1:x/y.git")
+    left = [psutil.Process(int(pid)) for pid in pids.read_text().split() if psutil.pid_exists(int(pid))]
+    _, alive = psutil.wait_procs(left, timeout=30)
+    assert not [each for each in alive if each.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_a_person_fetches_two_at_once_and_others_are_not_refused(
+    api: Callable[..., APIClient], owner: User, member: User, address: str
+) -> None:
+    body = {**SPEC, "git": {"url": address}}
+    with turns.turn("git", owner.username), turns.turn("git", owner.username):
+        answer = api(owner).post("/api/v1/training-jobs", body, format="json")
+        assert (answer.status_code, answer.headers.get("Retry-After")) == (429, "15"), answer.content
+        assert "2 git fetches" in answer.json()["detail"]
+        assert api(member).post("/api/v1/training-jobs", body, format="json").status_code == 201
+    assert api(owner).post("/api/v1/training-jobs", body, format="json").status_code == 201
+
+
+def test_no_transaction_waits_for_a_repository() -> None:
+    with pytest.raises(RuntimeError), transaction.atomic(), outside():
+        pass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from celery.signals import worker_shutting_down
-from django.core.cache import cache
 
 from platform_core.service_levels.budget import Counts
 from platform_core.service_levels.planned_stops import QUIET_MS
@@ -23,7 +22,7 @@ def runs(at: int) -> None:
     """A platform that works, as its probes and its alerts see it."""
     liveness.listening(at)
     scheduling.finished(at, 5)
-    cache.set(pulse._LAST, (at, 0), None)
+    pulse.keep("worker", pulse.Pulse(at, 0))
     measuring.measure(at)
 
 

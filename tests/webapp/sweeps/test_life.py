@@ -64,7 +64,7 @@ def test_a_worker_that_dies_after_the_proposal_loses_no_trial(sweep: MakeSweep, 
     with monkeypatch.context() as patched:
         patched.setattr(driving, "submit", killed)
         with pytest.raises(Killed):
-            coordination.drive(row.id, transaction.atomic)
+            driving.drive(row.id, transaction.atomic)
     assert set(Trial.objects.values_list("state", flat=True)) == {"proposed"}
     round_()
     assert Trial.objects.count() == Job.objects.count() == 2
@@ -76,7 +76,7 @@ def test_a_worker_that_dies_after_the_submission_submits_nothing_twice(
     row = sweep()
     with monkeypatch.context() as patched:
         patched.setattr(driving, "stop", lambda *_: None)
-        coordination.drive(row.id, transaction.atomic)
+        driving.drive(row.id, transaction.atomic)
     # As if the record of the trials had been lost with the worker, but not their jobs.
     Trial.objects.update(state="proposed", job=None)
     round_()

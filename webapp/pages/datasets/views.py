@@ -176,7 +176,7 @@ def show_detail(
         difference=queries.difference(before, shown) if before and shown and shown.state == READY else None,
         before=before,
         unreadable=_unreadable(shown),
-        preview=_preview(shown, request.GET.get("path", "")),
+        preview=_preview(shown, request.GET.get("path", ""), request.user.get_username()),
         requests=tuple(requests),
         expired=frozenset(row.id for row in requests if 0 < row.expires_ms <= now_ms()),
         may_push=permissions.may(actor, "dataset.create", team),
@@ -200,10 +200,10 @@ def _unreadable(shown: DatasetSnapshot | None) -> tuple[UnreadableRow, ...]:
     return tuple(UnreadableRow(row, str(queries.item_of(row)), tuple(row.jobs[:3])) for row in rows)
 
 
-def _preview(shown: DatasetSnapshot | None, path: str) -> Preview | None:
+def _preview(shown: DatasetSnapshot | None, path: str, person: str) -> Preview | None:
     if shown is None or not path:
         return None
     try:
-        return previews.preview(shown, path)
+        return previews.preview(shown, path, person)
     except TrainmasterError as error:
         return Preview(path, 0, "none", error.sentence)

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_GET
 
 from platform_core.errors import TrainmasterError
 from webapp.artifacts.queries import opened
+from webapp.base.downloads import streamed
 from webapp.experiments import queries
 from webapp.experiments.models import Run, RunArtifact
 
@@ -43,7 +44,7 @@ def download(request: HttpRequest, job_id: str, artifact_id: int, name: str) -> 
     blocks = opened(row.manifest.source_url).stream_range(name, 0, entry["size"])
     saved_as = content_disposition_header(True, name.rpartition("/")[2]) or "attachment"
     return StreamingHttpResponse(
-        blocks,
+        streamed(request, blocks),
         content_type="application/octet-stream",
         headers={"Content-Length": str(entry["size"]), "Content-Disposition": saved_as},
     )

@@ -17,6 +17,7 @@ from platform_core.units import format_bytes, plural
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
+from webapp.base.downloads import streamed
 from webapp.base.identity import now_ms
 from webapp.base.parsing import whole_number
 from webapp.checkpoints import deletion, orders, pins
@@ -198,6 +199,8 @@ def log_lines(request: HttpRequest, job_id: str) -> HttpResponse:
 def log_download(request: HttpRequest, job_id: str) -> StreamingHttpResponse:
     """The whole log as text, rank by rank."""
     job = queries.job_for(request, job_id)
-    response = StreamingHttpResponse(logs.whole(job.id), content_type="text/plain; charset=utf-8")
+    response = StreamingHttpResponse(
+        streamed(request, logs.whole(job.id)), content_type="text/plain; charset=utf-8"
+    )
     response["Content-Disposition"] = f'attachment; filename="{job.id}.log"'
     return response

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET
 from platform_core.errors import TrainmasterError
 from webapp.accounts.permissions import Actor
 from webapp.accounts.queries import actor_of
+from webapp.base.downloads import streamed
 from webapp.experiments import files, queries
 from webapp.experiments.files import Listed
 from webapp.experiments.models import Run
@@ -125,7 +126,9 @@ def download(request: HttpRequest, run_id: str, path: str) -> HttpResponseBase:
     """One file. Always to be saved: a script's HTML must not run as a page of ours."""
     actor = actor_of(request)
     saved_as = content_disposition_header(True, path.rpartition("/")[2]) or "attachment"
-    return _response(actor, queries.find_run(actor, run_id), path, "application/octet-stream", saved_as)
+    response = _response(actor, queries.find_run(actor, run_id), path, "application/octet-stream", saved_as)
+    response.streaming_content = streamed(request, iter(response))
+    return response
 
 
 @login_required
@@ -148,7 +151,9 @@ def require_image(actor: Actor, run: Run, path: str) -> None:
         raise TrainmasterError("not_found", what=f"image {path[:200]}")
 
 
-def _response(actor: Actor, run: Run, path: str, content_type: str, disposition: str) -> HttpResponseBase:
+def _response(
+    actor: Actor, run: Run, path: str, content_type: str, disposition: str
+) -> StreamingHttpResponse:
     content = files.read(actor, run, path)
     return StreamingHttpResponse(
         content.blocks,

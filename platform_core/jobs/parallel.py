@@ -83,6 +83,15 @@ class Parallel:
         return replace(self, dp=gpus // self.copy)
 
     @property
+    def data_ranks(self) -> int:
+        """Groups of ranks that train on different samples: dp x fsdp."""
+        return (self.dp or 1) * self.fsdp
+
+    def data_rank(self, rank: int) -> int:
+        """To which of them a rank belongs. Ranks that differ in pp, cp or tp alone train on the same samples."""
+        return rank // (self.cp * self.tp) % self.data_ranks
+
+    @property
     def dimensions(self) -> tuple[tuple[str, int], ...]:
         """Those with more than one rank, from the outermost to the innermost."""
         sizes = [(name, getattr(self, name) or 1) for name in ORDER]

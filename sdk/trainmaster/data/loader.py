@@ -8,7 +8,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from platform_core.loading.order import LastBatch, Order, Span
 from platform_core.loading.shards import ShardOrder
@@ -16,11 +16,15 @@ from trainmaster import feeds
 from trainmaster.checkpoints import collective
 from trainmaster.console import Console
 from trainmaster.data.quarantine import NeedsReview, Quarantine, Register, SetAside
+from trainmaster.data.ranks import data_rank
 from trainmaster.data.reading import Batch, Reader, begin_process, default_collate, read_in_process
 from trainmaster.data.review import Review
 from trainmaster.data.sources import Source
 from trainmaster.data.stream import Ahead, stream
 from trainmaster.environment import job_environment
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
 
 _BATCHES_A_WORKER = 2  # read ahead, as torch's prefetch_factor
 _PLANNED_SAMPLES = 4096  # of a rank: a permutation costs 25 times as much a sample where it is asked for 64
@@ -50,10 +54,15 @@ class DataLoader:
         name: str = "train",
         rank: int | None = None,
         world_size: int | None = None,
+        mesh: DeviceMesh | None = None,
         quarantine: Quarantine | None = None,
         shards_at_once: int | None = None,
     ) -> None:
-        """`global_batch` is of all ranks together. `decode` is called with each sample, `collate` with a list of them.
+        """`global_batch` is of all ranks together. Ranks that hold parts of one copy of the model (tp, pp, cp) get
+        the same samples: by the layout of the job, or by `mesh`, the whole DeviceMesh of a script that makes its own.
+        `rank` and `world_size`, of those that get different samples, win over both.
+
+        `decode` is called with each sample, `collate` with a list of them.
 
         `workers` threads, or processes, read `prefetch` batches ahead (2 a worker); 0 reads when the loop asks.
         `last`: an epoch's last batch is filled from the next epoch, or kept smaller, as for an evaluation.
@@ -61,24 +70,23 @@ class DataLoader:
         those of a dataset that is streamed in groups of 8. 0: all.
         """
         environment = job_environment()
-        distributed = rank is None and collective.active()
-        self.rank = rank if rank is not None else collective.rank() if distributed else environment.rank
-        self.world_size = world_size or (collective.world_size() if distributed else environment.world_size)
+        place = data_rank(rank, world_size, mesh)
+        self.rank, self.world_size = place.rank, place.size
         limits = quarantine or Quarantine()
-        review = Review(environment, source, name, self.rank)
+        review = Review(environment, source, name, place.process)
         self._register = Register(limits, Console().warn, review.tell)
         self._note(
             tuple(item for item in getattr(source, "unreadable", ()) if not review.is_known(item.shard))
         )
         _check(len(source), global_batch, self.rank, self.world_size, workers)
-        if distributed:
+        if rank is None and collective.active():
             _agree(len(source))
         chosen = seed if seed is not None else environment.seed
         its = stream()
         if shards_at_once is None and its is not None:
             shards_at_once = getattr(source, "shards_at_once", 0)
         self.order = _order(source, chosen or 0, shuffle, shards_at_once or 0)
-        self._ahead_of = Ahead(its, source, f"rank-{self.rank}-{name}") if its is not None else None
+        self._ahead_of = Ahead(its, source, f"rank-{place.process}-{name}") if its is not None else None
         self.global_batch, self._last = global_batch, LastBatch(last)
         self._reader = Reader(source, decode, collate or default_collate(), limits, review.filter())
         self._workers, self._processes = workers, processes
@@ -239,9 +247,11 @@ def _check(samples: int, global_batch: int, rank: int, world_size: int, workers:
     if workers < 0:
         raise ValueError(f"There cannot be {workers} workers.")
     if not 0 <= rank < world_size:
-        raise ValueError(f"Rank {rank} is none of {world_size} ranks.")
+        raise ValueError(f"Rank {rank} is none of {world_size} data ranks.")
     if global_batch < world_size:
-        raise ValueError(f"A global batch of {global_batch} gives no sample to some of {world_size} ranks.")
+        raise ValueError(
+            f"A global batch of {global_batch} gives no sample to some of {world_size} data ranks."
+        )
 
 
 def _agree(samples: int) -> None:

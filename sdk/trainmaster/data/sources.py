@@ -6,12 +6,14 @@ import os
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from platform_core.loading.shards import AT_ONCE
+from trainmaster.console import warn
 from trainmaster.data.counting import Counts
 from trainmaster.data.quarantine import SetAside, ShardUnreadable
 from trainmaster.data.stream import Stream, stream, wait_for
@@ -25,7 +27,7 @@ Paths = str | Path | Iterable[str | Path]
 
 _SCAN_BYTES = 16 << 20
 _ATTEMPTS, _PAUSE_SECONDS = 3, 0.1  # to open a shard
-_NEWLINE = 10
+_NEWLINE, _BLANKS, _MARK = 10, b" \t\r", b"\xef\xbb\xbf"
 _MOST_INDICES, _MOST_MAPS = 256, 2 * AT_ONCE  # of a dataset that is streamed
 
 
@@ -161,7 +163,7 @@ class Files:
 
 
 class JsonLines(Shards):
-    """A line a sample, as bytes; `decode=json.loads` makes a value of it. Empty lines are no samples."""
+    """A line a sample, as bytes; `decode=json.loads` makes a value of it. Empty and blank lines are no samples."""
 
     def _index(self, path: str) -> tuple[int, NDArray[np.int64]]:
         """Begin and end of each line."""
@@ -174,12 +176,27 @@ class JsonLines(Shards):
         stops = np.concatenate([*ends, np.array([size])]).astype(np.int64)
         starts = np.concatenate([np.zeros(1, np.int64), stops[:-1] + 1])
         lines = np.stack([starts, stops], axis=1)[stops > starts]
+        if len(lines):
+            content = np.memmap(path, np.uint8, "r")
+            if bytes(content[: len(_MARK)]) == _MARK:  # of the encoding, as Windows writes it
+                lines[0, 0] = min(len(_MARK), lines[0, 1])
+            lines = lines[~_are_blank(content, lines)]
         return len(lines), lines
 
     def __getitem__(self, index: int) -> bytes:
         shard, line = self._place(index)
         start, stop = self._index_of(shard)[line]
         return read_part(self._paths[shard], int(start), int(stop - start))
+
+
+def _are_blank(content: NDArray[np.uint8], lines: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which lines hold nothing but what JSON takes for blanks, such as the CR of an empty line of Windows."""
+    blank = lines[:, 0] >= lines[:, 1]
+    first = content[np.minimum(lines[:, 0], len(content) - 1)]
+    for line in np.flatnonzero(~blank & np.isin(first, np.frombuffer(_BLANKS, np.uint8))).tolist():
+        start, stop = lines[line].tolist()
+        blank[line] = not bytes(content[start:stop]).strip(_BLANKS)
+    return blank
 
 
 class TokenBins(Shards):
@@ -240,6 +257,12 @@ def read_part(path: str, offset: int, size: int) -> bytes:
             path, f"it ends at byte {offset + len(data):,}; it was longer when it was opened"
         )
     return data
+
+
+@lru_cache(maxsize=1_000)
+def tell_once(sentence: str) -> None:
+    """A shard is indexed as often as it comes by."""
+    warn(sentence)
 
 
 def opened(index: Callable[[], T]) -> T:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainmaster.data.quarantine import ShardUnreadable
-from trainmaster.data.sources import Paths, Shards
+from trainmaster.data.sources import Paths, Shards, tell_once
 from trainmaster.data.stream import wait_for
 
 
@@ -36,7 +36,10 @@ class Parquet(Shards):
 
         metadata = parquet.read_metadata(path)
         rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-        return int(metadata.num_rows), np.cumsum(rows).tolist()
+        if sum(rows) != metadata.num_rows:
+            told = f"says that it has {metadata.num_rows:,} rows, and its row groups have {sum(rows):,}"
+            tell_once(f"shard {path} {told}; those of the row groups are read")
+        return sum(rows), np.cumsum(rows).tolist()
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         shard, row = self._place(index)

@@ -14,8 +14,10 @@ from typing import Any, Literal
 from platform_core.efficiency import peaks
 from platform_core.efficiency.mfu import mfu
 from platform_core.efficiency.peaks import Precision
+from platform_core.errors import TrainmasterError
 from trainmaster.efficiency import hooks
 from trainmaster.efficiency.flops import FlopCount, Flops
+from trainmaster.meshes import layout
 from trainmaster.plain_values import count_of
 
 Part = Literal["data", "evaluation", "checkpoint"]
@@ -110,7 +112,7 @@ class Meter:
         values = {f"{part}_share": min(1.0, seconds / wall) for part, seconds in self._seconds.items()}
         values["step_seconds"] = training / steps
         if self._samples:
-            values["samples_per_second"] = self._samples / training
+            values["samples_per_second"] = self._samples / training / _fed_alike()
         if self._tokens:
             values["tokens_per_second"] = self._tokens * steps / training
         values |= self._compute(steps / training)
@@ -148,3 +150,14 @@ class Meter:
             same = all(before[part] == self._seconds[part] for part in ("evaluation", "checkpoint"))
             if flops.total and same and begun == self._evaluated.begun:
                 self._counted = flops.per(steps)
+
+
+def _fed_alike() -> int:
+    """Ranks that get the same samples, each of which counts its share: the sum over all ranks is that of the run."""
+    try:
+        sizes = layout()
+    except (
+        TrainmasterError
+    ):  # of a variable that does not fit the ranks, which whoever uses the layout is told
+        return 1
+    return sizes.pp * sizes.cp * sizes.tp

@@ -194,7 +194,7 @@ def test_a_position_of_other_data_is_refused() -> None:
 
 
 def test_a_batch_must_reach_every_rank() -> None:
-    with pytest.raises(ValueError, match="A global batch of 2 gives no sample to some of 4 ranks"):
+    with pytest.raises(ValueError, match="A global batch of 2 gives no sample to some of 4 data ranks"):
         loader(10, 2, 0, 4)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import socket
+import stat
 import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -24,6 +25,11 @@ SKIPPED_SUFFIXES = frozenset({".pyc", ".pyo"})
 def code_files(folder: Path) -> list[tuple[str, Path]]:
     """(path in the bundle, file), ordered: the files that git does not ignore, without git all but those of tools."""
     return sorted(set(_entries(folder, _code(folder))))  # in a merge git lists a file once for each side
+
+
+def executables(files: Iterable[tuple[str, Path]]) -> list[str]:
+    """The paths, in the bundle, of the files that their owner may run."""
+    return [inner for inner, path in files if path.stat().st_mode & stat.S_IXUSR]
 
 
 def data_files(folder: Path) -> list[tuple[str, Path]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trainmaster import uploads
+from trainmaster import bundle, uploads
 from trainmaster.answers import (
     Comparison,
     Deployment,
@@ -179,7 +179,9 @@ class Client(Connection):
         """The same, going on with one of this name that was broken off, and without the files of an `earlier` one."""
         listed = list(files)
         begun = uploads.begin(self, kind, team, name, [path for path, _ in listed], resume)
-        return uploads.Uploading(self, sent, earlier or Earlier()).run(begun, listed)
+        return uploads.Uploading(self, sent, earlier or Earlier()).run(
+            begun, listed, bundle.executables(listed) if kind == "code" else ()
+        )
 
     def add_snapshot(
         self, name: str, *, team: str, purpose: str, manifest: str = "", source_url: str = "",

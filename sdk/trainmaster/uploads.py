@@ -47,8 +47,12 @@ class Uploading:
     result: Uploaded = field(default_factory=Uploaded)
     _lock: Lock = field(default_factory=Lock)
 
-    def run(self, begun: Mapping[str, Any], files: Sequence[File]) -> Uploaded:
-        """Send what `begun`, the answer of the platform, does not have yet; complete it. Raises ClientError."""
+    def run(
+        self, begun: Mapping[str, Any], files: Sequence[File], executable: Sequence[str] = ()
+    ) -> Uploaded:
+        """Send what `begun`, the answer of the platform, does not have yet; complete it. Raises ClientError.
+
+        `executable`: paths of files that are programs."""
         upload = f"uploads/{segment(str(begun.get('id', '')))}"
         received = begun.get("files") or {}
         pool = ThreadPoolExecutor(AT_ONCE, "upload")
@@ -60,7 +64,8 @@ class Uploading:
                 done.result()
         finally:
             pool.shutdown(cancel_futures=True)
-        made = self.connection.call("POST", f"{upload}/complete", json={"files": len(files)})
+        named = {"files": len(files)} | ({"executable": list(executable)} if executable else {})
+        made = self.connection.call("POST", f"{upload}/complete", json=named)
         if not isinstance(made, dict) or not made.get("manifest"):
             raise UnexpectedAnswer("The server completed the upload without naming its manifest.")
         self.result.manifest = str(made["manifest"])

@@ -6,10 +6,11 @@ import json
 import signal
 import stat
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from agent.launchers import processes
-from platform_core.distribution.content.manifest import from_json
+from platform_core.distribution.content.manifest import from_json, join, split
 from tests.agent.conftest import AgentProcess, gone, stop, there, wanted
 from tests.support.gateway import Gateway
 from trainmaster.store.copying import describe
@@ -176,6 +177,28 @@ async def test_a_checkpoint_goes_up_and_the_next_attempt_resumes_from_it(
     await gateway.want(wanted("att-test-8", "sh", "-c", "cat $TRAINMASTER_RESUME/model", resume=resume))
     ended = await gateway.until_drained("att-test-8")
     assert (ended.exit_code, gateway.log("att-test-8", 0)) == (0, "weights\n")
+
+
+async def test_a_program_of_the_code_runs_by_its_path(
+    gateway: Gateway, agent: AgentProcess, tmp_path: Path
+) -> None:
+    (tmp_path / "source" / "bin").mkdir(parents=True)
+    (tmp_path / "source" / "run.sh").write_text("#!/bin/sh\necho it runs\n./bin/tool || exit 3\n")
+    (tmp_path / "source" / "bin" / "tool").write_text("#!/bin/sh\necho so does this\n")
+    (tmp_path / "source" / "plain.txt").write_text("no program")
+    plain, url, _ = describe((tmp_path / "source").as_uri(), "code")
+    programs = {"run.sh", "bin/tool"}
+    marked = [
+        replace(part, entry=replace(part.entry, executable=part.entry.path in programs))
+        for part in split(plain)
+    ]
+    manifest = join("code", marked, plain.piece_size)
+    assert manifest.id != plain.id
+    await agent.start()
+    command = "./run.sh && test ! -x plain.txt && stat -c %a run.sh"
+    await gateway.want(wanted("att-test-18", "sh", "-c", command, code=gateway.artifact(manifest, url)))
+    ended = await gateway.until_drained("att-test-18")
+    assert (ended.exit_code, gateway.log("att-test-18", 0)) == (0, "it runs\nso does this\n755\n")
 
 
 async def test_what_cannot_be_fetched_is_the_platforms_fault_with_the_cause(

@@ -146,3 +146,10 @@ def test_what_is_not_sent_of_a_folder_is_named(tmp_path: Path) -> None:
     odd = ["d/back\\slash", "d/e:f", "new\nline", os.fsdecode(b"caf\xe9")]
     usual = [".git", "broken", "elsewhere", "old.pyc", "passwords"]
     assert bundle.left_out(folder, files) == sorted([*odd, *usual])
+
+
+def test_programs_are_what_their_owner_may_run(tmp_path: Path) -> None:
+    for name, mode in {"run.sh": 0o755, "mine": 0o700, "train.py": 0o644, "group": 0o674}.items():
+        (tmp_path / name).write_text("")
+        (tmp_path / name).chmod(mode)
+    assert bundle.executables(bundle.code_files(tmp_path)) == ["mine", "run.sh"]

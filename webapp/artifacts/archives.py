@@ -32,17 +32,18 @@ def upload(
     permissions.require(actor, "artifact.upload", team)
     with _on_disk(archive) as path, tempfile.NamedTemporaryFile(prefix="trainmaster-unpacked-") as contents:
         files = _unpacked(name, path, contents.name)
-        root = "" if keep_folder else _single_folder([path for path, _ in files])
+        root = "" if keep_folder else _single_folder([path for path, _, _ in files])
         begun = services.start_upload(actor, team, "code", name)
-        for file, size in files:
+        for file, size, _ in files:
             body = cast(IO[bytes], _Part(contents, size))
             services.receive_file(actor, begun.id, file.removeprefix(root), body)
-    return services.complete_upload(actor, begun.id, len(files)).id
+    executable = [file.removeprefix(root) for file, _, is_program in files if is_program]
+    return services.complete_upload(actor, begun.id, len(files), executable).id
 
 
-def _unpacked(name: str, path: Path, into: str) -> list[tuple[str, int]]:
+def _unpacked(name: str, path: Path, into: str) -> list[tuple[str, int, bool]]:
     try:
-        found: list[tuple[str, int]] = read(
+        found: list[tuple[str, int, bool]] = read(
             "webapp.artifacts.unpacking:unpack",
             f"The archive {name}",
             limits=_LIMITS,

@@ -10,6 +10,7 @@ import hashlib
 import logging
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import IO
 
@@ -252,16 +253,20 @@ def _end_writing(file: models.UploadFile, writing_ms: int | None) -> None:
         file.save(update_fields=["writing_ms"])
 
 
-def complete_upload(actor: Actor, upload_id: str, expected_files: int | None = None) -> models.Manifest:
-    """Make the manifest of everything received. Completing again gives the same manifest."""
-    upload, made = _complete(actor, upload_id, expected_files)
+def complete_upload(
+    actor: Actor, upload_id: str, expected_files: int | None = None, executable: Collection[str] = ()
+) -> models.Manifest:
+    """Make the manifest of everything received. Completing again gives the same manifest.
+
+    `executable`: paths of files that are programs; nodes get them with the right to run."""
+    upload, made = _complete(actor, upload_id, expected_files, frozenset(executable))
     if made.source_url != upload.source_url and made.moved_from != upload.source_url:
         _delete_copy(upload)
     return made
 
 
 def _complete(
-    actor: Actor, upload_id: str, expected_files: int | None
+    actor: Actor, upload_id: str, expected_files: int | None, executable: frozenset[str]
 ) -> tuple[models.Upload, models.Manifest]:
     with transaction.atomic():
         upload = locked(own_upload(actor, upload_id))
@@ -275,7 +280,10 @@ def _complete(
         missing = max(expected_files or 1, 1) - len(files)
         if missing > 0:
             raise TrainmasterError("upload_incomplete", upload=upload_id, missing=missing)
-        made = _registered(upload, files)
+        if unknown := executable - {file.path for file in files}:
+            why = f"{min(unknown)[:200]} was not sent"
+            raise TrainmasterError("request_invalid", what="executable", why=why)
+        made = _registered(upload, files, executable)
         upload.manifest, upload.bytes = made, made.total_bytes - made.shared_bytes
         upload.save(update_fields=["manifest", "bytes"])
         upload.received.all().delete()
@@ -286,8 +294,14 @@ def _complete(
         return upload, made
 
 
-def _registered(upload: models.Upload, files: Iterable[models.UploadFile]) -> models.Manifest:
-    document = join(upload.kind, [FilePart.from_document(file.part) for file in files if file.part])
+def _registered(
+    upload: models.Upload, files: Iterable[models.UploadFile], executable: frozenset[str]
+) -> models.Manifest:
+    parts = [FilePart.from_document(file.part) for file in files if file.part]
+    marked = [
+        replace(part, entry=replace(part.entry, executable=part.entry.path in executable)) for part in parts
+    ]
+    document = join(upload.kind, marked)
     etags = {file.path: file.etag for file in files}
     new = {file.sha256: file.size for file in files if not file.shared}
     shared_bytes = document.total_bytes - sum(new.values()) if is_by_digest(upload.source_url) else 0

@@ -52,6 +52,10 @@ class CompleteUpload(serializers.Serializer[Any]):
     files = serializers.IntegerField(
         min_value=1, required=False, help_text="How many files were sent; a mismatch is refused."
     )
+    executable = serializers.ListField(
+        child=serializers.CharField(trim_whitespace=False), required=False, default=list,
+        help_text="Paths of files that are programs: a job gets them with the right to run.",
+    )  # fmt: skip
 
 
 _UPLOAD: dict[str, Any] = {
@@ -126,7 +130,10 @@ class UploadCompletion(APIView):
         """Complete an upload: its files become a manifest, which jobs, datasets and models refer to."""
         wanted = CompleteUpload(data=request.data)
         wanted.is_valid(raise_exception=True)
-        manifest = services.complete_upload(actor_of(request), upload_id, wanted.validated_data.get("files"))
+        sent = wanted.validated_data
+        manifest = services.complete_upload(
+            actor_of(request), upload_id, sent.get("files"), sent["executable"]
+        )
         return Response(
             {"manifest": manifest.id, "files": manifest.files, "bytes": manifest.total_bytes}, status=201
         )

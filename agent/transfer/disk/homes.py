@@ -52,4 +52,4 @@ def _link(source: str, target: str) -> None:
     try:
         os.link(source, target)
     except OSError:  # another file system, or one without links
-        shutil.copyfile(source, target)
+        shutil.copy(source, target)  # with the right to run

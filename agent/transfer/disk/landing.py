@@ -34,6 +34,7 @@ from agent.transfer.disk.rates import RateMeter
 from agent.transfer.disk.writer import Writer
 from platform_core.distribution.content.manifest import Chunk, Manifest, Piece
 from platform_core.errors import TrainmasterError
+from trainmaster.store.copying import PROGRAM_MODE
 from trainmaster.store.file import disk_error
 
 _IN_MEMORY = getattr(os, "RWF_NOWAIT", 0)  # Linux
@@ -329,6 +330,8 @@ class Landing:
                 if file.tell() != entry.size:
                     whole = False
                     file.truncate(entry.size)
+            if entry.executable:
+                path.chmod(PROGRAM_MODE)
         return whole
 
     def _same_boot(self) -> bool:

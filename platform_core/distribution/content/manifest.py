@@ -27,6 +27,22 @@ class FileEntry:
     path: str
     size: int
     sha256: str
+    executable: bool = (
+        False  # left out of documents where it is not set, so that manifests made before keep their ids
+    )
+
+    def as_document(self) -> dict[str, Any]:
+        marked = {"executable": True} if self.executable else {}
+        return {"path": self.path, "size": self.size, "sha256": self.sha256, **marked}
+
+    @staticmethod
+    def from_document(document: Mapping[str, Any]) -> FileEntry:
+        executable = document.get("executable", False)
+        if not isinstance(executable, bool):
+            raise invalid(
+                f"{document['path']!r:.200} is executable: {executable!r:.40}, neither true nor false"
+            )
+        return FileEntry(document["path"], document["size"], document["sha256"], executable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +119,7 @@ def from_document(document: Mapping[str, Any]) -> Manifest:
     try:
         if document["format"] != FORMAT:
             raise invalid(f"its format is {document['format']}, this version reads {FORMAT}")
-        files = tuple(FileEntry(f["path"], f["size"], f["sha256"]) for f in document["files"])
+        files = tuple(map(FileEntry.from_document, document["files"]))
         chunks = tuple(
             Chunk(index, c["file"], c["offset"], c["size"], c["sha256"], tuple(c["pieces"]))
             for index, c in enumerate(document["chunks"])
@@ -125,7 +141,7 @@ def _content(manifest: Manifest) -> dict[str, Any]:
         "kind": manifest.kind,
         "piece_size": manifest.piece_size,
         "total_bytes": manifest.total_bytes,
-        "files": [{"path": f.path, "size": f.size, "sha256": f.sha256} for f in manifest.files],
+        "files": [entry.as_document() for entry in manifest.files],
         "chunks": [
             {"file": c.file, "offset": c.offset, "size": c.size, "sha256": c.sha256, "pieces": list(c.pieces)}
             for c in manifest.chunks
@@ -147,15 +163,8 @@ class FilePart:
     piece_size: int
 
     def as_document(self) -> dict[str, Any]:
-        entry = self.entry
         chunks = [{"size": c.size, "sha256": c.sha256, "pieces": list(c.pieces)} for c in self.chunks]
-        return {
-            "path": entry.path,
-            "size": entry.size,
-            "sha256": entry.sha256,
-            "piece_size": self.piece_size,
-            "chunks": chunks,
-        }
+        return {**self.entry.as_document(), "piece_size": self.piece_size, "chunks": chunks}
 
     @staticmethod
     def from_document(document: Mapping[str, Any]) -> FilePart:
@@ -163,8 +172,7 @@ class FilePart:
         for index, chunk in enumerate(document["chunks"]):
             chunks.append(Chunk(index, 0, offset, chunk["size"], chunk["sha256"], tuple(chunk["pieces"])))
             offset += chunk["size"]
-        entry = FileEntry(document["path"], document["size"], document["sha256"])
-        return FilePart(entry, tuple(chunks), document["piece_size"])
+        return FilePart(FileEntry.from_document(document), tuple(chunks), document["piece_size"])
 
 
 class FileDigester:

@@ -143,6 +143,9 @@ def _entries(url: str) -> tuple[Store, str, list[Entry]]:
     return store, url.rstrip("/"), entries
 
 
+PROGRAM_MODE = 0o755
+
+
 def fetch(
     manifest: Manifest,
     url: str,
@@ -179,6 +182,9 @@ def fetch(
             with _clear_errors(target):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(path, target)
+        for entry in manifest.files:
+            if entry.executable and (only is None or entry.path in only):
+                (dest / entry.path).chmod(PROGRAM_MODE)
     finally:
         for path in unfinished.values():
             path.unlink(missing_ok=True)

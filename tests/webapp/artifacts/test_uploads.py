@@ -202,3 +202,14 @@ def test_a_person_goes_on_with_their_own_newest_upload_that_is_not_complete(cast
         api(cast.owner).post("/api/v1/uploads", {**wanted, "resume": False}, format="json").json()["id"]
         != hers
     )
+
+
+def test_programs_are_named_when_an_upload_is_complete(cast: Cast, api: Api) -> None:
+    client = api(cast.owner)
+    upload = begun(actor_of(cast.owner), "vision")
+    address = f"/api/v1/uploads/{upload}/complete"
+    refused = client.post(address, {"files": 1, "executable": ["run.sh"]}, format="json")
+    assert (refused.status_code, "run.sh was not sent" in refused.json()["detail"]) == (400, True)
+    made = client.post(address, {"files": 1, "executable": ["train.py"]}, format="json").json()
+    [file] = queries.manifest(made["manifest"]).files
+    assert (file.path, file.executable) == ("train.py", True)

@@ -23,6 +23,7 @@ from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import git, scratch
 from webapp.artifacts import queries as artifacts
+from webapp.artifacts.models import Manifest
 from webapp.base import turns
 from webapp.base.connections import outside
 from webapp.jobs import services
@@ -63,6 +64,15 @@ def refused(submit: Submit, **git: Any) -> str:
         submit(git=git)
     [problem] = refusal.value.problems
     return f"{problem.field}: {problem.sentence}"
+
+
+def test_the_programs_of_a_commit_stay_programs(submit: Submit, repository: Repository, address: str) -> None:
+    (repository.work / "run.sh").write_text("#!/bin/sh\n")
+    (repository.work / "run.sh").chmod(0o755)
+    repository.keep("Add a program")
+    job = submit(git={"url": address, "ref": "main"})
+    files = Manifest.objects.get(id=job.spec["code"]).document["files"]
+    assert [file["path"] for file in files if file.get("executable")] == ["run.sh"]
 
 
 def test_a_branch_becomes_the_bundle_of_its_commit(

@@ -119,3 +119,30 @@ def test_nobody_uploads_into_a_team_of_others(browser: Browser, outsider: User, 
     assert (status, "no team vision" in fragment) == (422, True)
     assert upload(browser(viewer), zipped(FILES))[0] == 403
     assert not Upload.objects.exists()
+
+
+def programs(manifest: str) -> set[str]:
+    document = Manifest.objects.get(id=manifest).document
+    return {file["path"] for file in document["files"] if file.get("executable")}
+
+
+@pytest.mark.parametrize("form", ["zip", "tar.gz"])
+def test_the_programs_of_an_archive_stay_programs(form: str, browser: Browser, owner: User) -> None:
+    buffer = io.BytesIO()
+    modes = {"run.sh": 0o755, "bin/tool": 0o700, "train.py": 0o644, "group.sh": 0o674}
+    if form == "zip":
+        with zipfile.ZipFile(buffer, "w") as zipping:
+            for path, mode in modes.items():
+                entry = zipfile.ZipInfo(path)
+                entry.external_attr = (0o100000 | mode) << 16
+                zipping.writestr(entry, b"#!/bin/sh")
+    else:
+        with tarfile.open(fileobj=buffer, mode="w:gz") as packing:
+            for path, mode in modes.items():
+                member = tarfile.TarInfo(f"./{path}")
+                member.size, member.mode = 9, mode
+                packing.addfile(member, io.BytesIO(b"#!/bin/sh"))
+    status, fragment = upload(browser(owner), buffer.getvalue(), f"code.{form}")
+    assert status == 200
+    [chosen] = re.findall(r'<option value="(man-\w+)" selected>', fragment)
+    assert programs(chosen) == {"run.sh", "bin/tool"}

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -161,3 +162,25 @@ def test_what_is_not_a_manifest_is_refused_with_a_sentence(text: str) -> None:
 def test_sizes_that_do_not_fit_each_other_are_refused(chunk: int, piece: int) -> None:
     with pytest.raises(ValueError):
         m.ManifestBuilder("model", chunk, piece)
+
+
+def test_a_program_is_marked_and_a_manifest_without_one_is_what_it_was() -> None:
+    manifest = build({"run.sh": b"echo", "train.py": b"print"})
+    assert all("executable" not in file for file in m.as_document(manifest)["files"])
+    parts = [
+        replace(part, entry=replace(part.entry, executable=part.entry.path == "run.sh"))
+        for part in m.split(manifest)
+    ]
+    marked = m.join(
+        "model", [m.FilePart.from_document(part.as_document()) for part in parts], manifest.piece_size
+    )
+    assert marked.id != manifest.id
+    assert [file.executable for file in m.from_json(m.to_json(marked)).files] == [True, False]
+
+
+@pytest.mark.parametrize("value", [1, "yes", None, []])
+def test_a_mark_that_is_neither_true_nor_false_is_refused(value: object) -> None:
+    document = m.as_document(build({"run.sh": b"echo"}))
+    document["files"][0]["executable"] = value
+    with pytest.raises(TrainmasterError, match="neither true nor false"):
+        m.from_document(document)

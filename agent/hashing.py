@@ -23,6 +23,7 @@ from agent.identity import Identity
 from agent.session import Backoff
 from platform_core.distribution.content.manifest import FileDigester
 from platform_core.errors import TrainmasterError
+from trainmaster import gate
 from trainmaster.store.http import HttpStore
 from trainmaster_wire.agent.v1 import hashing_pb2, session_pb2_grpc
 
@@ -102,7 +103,7 @@ def hash_file(
     try:
         digester = FileDigester(file.path, sizes.chunk_size, sizes.piece_size)
         folder, name = _split(file.url)
-        for block in HttpStore(folder).stream_range(name, 0, file.size, f'"{etag}"'):
+        for block in HttpStore(folder, resolve=gate.anywhere).stream_range(name, 0, file.size, f'"{etag}"'):
             if stop.is_set():
                 return hashing_pb2.HashedFile(id=file.id, error="the node has other work")
             digester.feed(block)

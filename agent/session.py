@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 import time
+from functools import partial
 from typing import Any, Protocol, cast
 
 import grpc
@@ -20,7 +21,7 @@ from agent.launchers.lease import boot_ms
 from platform_core.node.description import NodeDescription, Telemetry
 from platform_core.node.observed import Observed
 from platform_core.node.wanted import Wanted
-from trainmaster import structured_logs
+from trainmaster import gate, structured_logs
 from trainmaster_wire.agent.v1 import session_pb2 as pb
 from trainmaster_wire.agent.v1 import session_pb2_grpc
 from trainmaster_wire.conversion import from_wire, to_wire
@@ -195,6 +196,7 @@ class Session:
                     self._node.counts_as_lost_after(message.welcome.lost_after_ms)
                 if (sent_ms := self._unacknowledged.pop(0, None)) is not None:
                     self._node.acknowledged(sent_ms)
+                gate.install(partial(gate.addresses, allowed=tuple(message.welcome.outbound_hosts)))
                 if message.welcome.certificate:
                     self._node.certified(message.welcome.certificate, message.welcome.authority)
                 self._welcome.set()

@@ -16,7 +16,10 @@ import pytest
 
 from agent.launchers import processes
 from tests.support.gateway import BOOTSTRAP_TOKEN, Gateway, running_gateway
+from tests.support.outbound import this_machine_may_be_asked
 from trainmaster_wire.agent.v1 import session_pb2
+
+__all__ = ["this_machine_may_be_asked"]
 
 
 @pytest.fixture

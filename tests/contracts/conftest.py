@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.stores import RangeHandler, StallingHandler, Written
+from tests.support.outbound import this_machine_may_be_asked
 from tests.support.s3 import gs, s3, s3_client, s3_server
 from trainmaster.store import open_store
 
-__all__ = ["gs", "s3", "s3_client", "s3_server"]
+__all__ = ["gs", "s3", "s3_client", "s3_server", "this_machine_may_be_asked"]
 
 
 @pytest.fixture

@@ -251,6 +251,7 @@ class _Session(session_pb2_grpc.AgentSessionServicer):
                     heartbeat_seconds=1,
                     authority=gateway.authority.pem,
                     lost_after_ms=gateway.lost_after_ms,
+                    outbound_hosts=["127.0.0.0/8"],
                 )
                 if request := message.hello.certificate_request:
                     welcome.certificate = gateway.authority.certificate_for(node_id, request)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import urllib.parse
 from dataclasses import dataclass
 
-import httpx
 from django.conf import settings
 
 from platform_core.errors import TrainmasterError
@@ -55,7 +55,7 @@ def pinned(image: str, person: str) -> str:
         if error.code == "rate_limited":
             raise
         return image
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
+    except (outbound.NoAnswer, ValueError, RecursionError, AttributeError):
         return image
     return f"{image}@{digest}" if _DIGEST.fullmatch(digest) else image
 
@@ -79,29 +79,18 @@ def _digest(image: Image) -> str:
     host = _HUB_HOST if image.registry == _HUB else image.registry
     scheme = "http" if host.partition(":")[0] in _INSECURE else "https"
     url = f"{scheme}://{host}/v2/{image.name}/manifests/{image.tag}"
-    answer = _request("HEAD", url, {"Accept": _ACCEPT})
-    if answer.status_code == 401:
+    answer = outbound.request("HEAD", url, headers={"Accept": _ACCEPT}, deadline=SECONDS)
+    if answer.status == 401:
         token = _token(answer.headers.get("WWW-Authenticate", ""), image)
-        answer = _request("HEAD", url, {"Accept": _ACCEPT, "Authorization": f"Bearer {token}"})
-    return answer.headers.get("Docker-Content-Digest", "") if answer.status_code == 200 else ""
+        headers = {"Accept": _ACCEPT, "Authorization": f"Bearer {token}"}
+        answer = outbound.request("HEAD", url, headers=headers, deadline=SECONDS)
+    return answer.headers.get("Docker-Content-Digest", "") if answer.status == 200 else ""
 
 
 def _token(challenge: str, image: Image) -> str:
     """An anonymous token to pull, from where the registry says. Raises ValueError where it gives none."""
     fields = dict(_CHALLENGE.findall(challenge))
     asked = {"service": fields.get("service", ""), "scope": f"repository:{image.name}:pull"}
-    document = _request("GET", f"{fields.get('realm', '')}?{urllib.parse.urlencode(asked)}", {}).json()
+    url = f"{fields.get('realm', '')}?{urllib.parse.urlencode(asked)}"
+    document = json.loads(outbound.request("GET", url, deadline=SECONDS).body)
     return str(document.get("token") or document.get("access_token") or "")
-
-
-def _request(method: str, url: str, headers: dict[str, str]) -> httpx.Response:
-    """Connects to the address that was checked, whatever the name means a moment later; follows no redirect."""
-    asked = httpx.URL(url)
-    if asked.scheme not in ("https", "http") or not asked.host:
-        raise ValueError(f"{url} is no address of a registry")
-    address = outbound.resolve(asked.host, asked.port or (443 if asked.scheme == "https" else 80))
-    with httpx.Client(timeout=SECONDS, trust_env=False) as client:
-        return client.request(
-            method, asked.copy_with(host=address), headers={"Host": asked.netloc.decode(), **headers},
-            extensions={"sni_hostname": asked.host},
-        )  # fmt: skip

@@ -8,7 +8,10 @@ class BaseConfig(AppConfig):
     def ready(self) -> None:
         from celery.signals import before_task_publish, task_postrun, task_prerun, worker_shutting_down
 
-        from webapp.base import pulse, stops, tracing, traffic
+        from trainmaster import gate
+        from webapp.base import outbound, pulse, stops, tracing, traffic
+
+        gate.install(outbound.addresses)
 
         worker_shutting_down.connect(stops.worker_ends, dispatch_uid="base.stops.worker_ends")
         before_task_publish.connect(pulse.stamp, dispatch_uid="base.pulse.stamp")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import logging
 import os
 import queue
@@ -11,11 +12,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
-import httpx
 from django.conf import settings
 from django.db import transaction
 
+from platform_core.errors import TrainmasterError
 from platform_core.spans import Span, export_request
+from trainmaster import gate
+from trainmaster.outbound import Client, NoAnswer
 
 log = logging.getLogger(__name__)
 MOST_WAITING = 4096
@@ -76,10 +79,12 @@ class Exporter:
         atexit.unregister(self.close)
 
     def _run(self) -> None:
-        with httpx.Client(headers=self._headers, timeout=PATIENCE_SECONDS) as client:
-            while not self._leaving.is_set() or not self._waiting.empty():
-                if batch := self._gather():
-                    self._send(client, batch)
+        headers = {**self._headers, "Content-Type": "application/json"}
+        client = Client(gate.anywhere, deadline=PATIENCE_SECONDS, silence=PATIENCE_SECONDS)
+        while not self._leaving.is_set() or not self._waiting.empty():
+            if batch := self._gather():
+                self._send(client, headers, batch)
+        client.close()
 
     def _gather(self) -> list[Span]:
         batch: list[Span] = []
@@ -92,18 +97,19 @@ class Exporter:
                 break
         return batch
 
-    def _send(self, client: httpx.Client, batch: list[Span]) -> None:
+    def _send(self, client: Client, headers: Mapping[str, str], batch: list[Span]) -> None:
         trouble = ""
         for attempt in range(TRIES):
             try:
-                answer = client.post(self._endpoint, json=export_request(batch))
-            except httpx.HTTPError as error:
-                trouble = f"{type(error).__name__}: {error}"
+                content = json.dumps(export_request(batch)).encode()
+                answer = client.request("POST", self._endpoint, headers, content)
+            except (NoAnswer, TrainmasterError) as error:
+                trouble = str(error)
             else:
                 if answer.is_success:
                     return
-                trouble = f"it answered {answer.status_code}"
-                if answer.status_code < 500 and answer.status_code != 429:
+                trouble = f"it answered {answer.status}"
+                if answer.status < 500 and answer.status != 429:
                     break
             if self._leaving.wait(2**attempt):
                 break

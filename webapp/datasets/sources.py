@@ -53,13 +53,13 @@ def check(source_url: str) -> str:
     return url
 
 
-def opened(source_url: str) -> Store:
-    """The store at an address that was checked."""
+def opened(source_url: str, deadline: float | None = None) -> Store:
+    """The store at an address that was checked. `deadline`: seconds for each range of a web server."""
     scheme = urlsplit(source_url).scheme
     if scheme == "file":
         return LinklessFileStore(source_url)
     if scheme in ("http", "https"):
-        return HttpStore(source_url, resolve=outbound.resolve)
+        return HttpStore(source_url, deadline=deadline)
     return open_store(source_url)
 
 

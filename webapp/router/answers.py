@@ -39,8 +39,9 @@ class Reading:
                 self.surplus = True
                 return
             raise Malformed(str(error.__context__ or error)) from error
-        if not self.head and self._read > LARGEST_HEAD:
-            raise Malformed(f"the head of the answer has more than {LARGEST_HEAD >> 10} KiB")
+        if self._read > LARGEST_HEAD:
+            part = "trailer" if self.head else "head"
+            raise Malformed(f"the {part} of the answer has more than {LARGEST_HEAD >> 10} KiB")
 
     def end(self) -> None:
         """The replica closed the connection: the end of an answer that names no length. Raises EOFError."""
@@ -78,6 +79,7 @@ class Reading:
         if self.whole:
             self.surplus = True
             return
+        self._read = 0  # what comes without a byte of a body is counted
         self.parts.append(data)
         self.buffered += len(data)
 

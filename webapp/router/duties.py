@@ -21,6 +21,8 @@ from webapp.serving import queries, services
 log = logging.getLogger(__name__)
 RELOAD_SECONDS = 0.5
 PROBE_SECONDS = 0.5
+PROBE_TIMEOUT_SECONDS = 2.0  # for the whole answer
+MOST_OF_A_PROBE = 4 << 10
 STORE_SECONDS = 1.0
 ALIVE_SECONDS = 5.0
 TELL_SECONDS = 2.0  # between two words about a replica that stays ready
@@ -30,7 +32,7 @@ class Duties:
     def __init__(self, state: State) -> None:
         self._state, self._id = state, new_id("router")
         self._tasks: list[asyncio.Task[None]] = []
-        self._client = httpx.AsyncClient(timeout=httpx.Timeout(2.0), trust_env=False)
+        self._client = httpx.AsyncClient(timeout=PROBE_TIMEOUT_SECONDS, trust_env=False)
         self._told: dict[tuple[str, int], float] = {}
         self._reading = asyncio.Lock()
 
@@ -83,10 +85,21 @@ class Duties:
 
     async def _look(self, upstream: Upstream) -> None:
         try:
-            answer = await self._client.get(f"{upstream.address.url}/v2/health/ready")
-            upstream.ready = answer.status_code == 200
-        except httpx.HTTPError:
+            async with asyncio.timeout(PROBE_TIMEOUT_SECONDS):
+                upstream.ready = await self._is_ready(upstream)
+        except (httpx.HTTPError, TimeoutError):
             upstream.ready = False
+
+    async def _is_ready(self, upstream: Upstream) -> bool:
+        """Reads little of the answer: a replica runs what people wrote, and a connection is kept when all was read."""
+        url = f"{upstream.address.url}/v2/health/ready"
+        async with self._client.stream("GET", url) as answer:
+            size = 0
+            async for part in answer.aiter_raw():
+                size += len(part)
+                if size > MOST_OF_A_PROBE:
+                    break
+            return answer.status_code == 200
 
     async def _store(self) -> None:
         now = time.time_ns() // 1_000_000

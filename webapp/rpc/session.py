@@ -169,6 +169,7 @@ def _welcome(node_id: str, hello: session_pb2.Hello) -> session_pb2.Welcome:
         heartbeat_seconds=settings.HEARTBEAT_SECONDS,
         authority=authority.pem,
         lost_after_ms=settings.LOST_AFTER_SECONDS * 1000,
+        outbound_hosts=settings.OUTBOUND_HOSTS,
     )
     if hello.certificate_request:
         welcome.certificate = authority.certificate_for(node_id, hello.certificate_request)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import httpx
 from django.conf import settings
 from django.core.cache import cache
 from django.db.models import F
 from redis.exceptions import RedisError
 
+from platform_core.errors import TrainmasterError
 from platform_core.service_levels.availability import minute_of
 from platform_core.units import DAY_MS, SECOND_MS, format_duration_ms
+from trainmaster import gate, outbound
 from webapp.base import stops, traffic
 from webapp.base.identity import now_ms
 from webapp.nodes import measures as nodes
@@ -46,11 +47,10 @@ def probe(at_ms: int) -> str:
 def _web() -> str:
     """Asks by the address that people use, so that what stands in front of the web process is probed, too."""
     try:
-        with httpx.Client(timeout=SECONDS, trust_env=False) as client:
-            answer = client.get(settings.PROBE_URL)
-    except httpx.HTTPError as error:
-        return f"{settings.PROBE_URL} did not answer: {type(error).__name__}"
-    return "" if answer.status_code == 200 else f"{settings.PROBE_URL} answered {answer.status_code}"
+        answer = outbound.request("GET", settings.PROBE_URL, resolve=gate.anywhere, deadline=SECONDS)
+    except (outbound.NoAnswer, TrainmasterError) as error:
+        return f"{settings.PROBE_URL} gave no answer: {error}"
+    return "" if answer.status == 200 else f"{settings.PROBE_URL} answered {answer.status}"
 
 
 def _scheduler(at_ms: int) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from urllib.parse import quote, urlsplit, urlunsplit
 
-import httpcore  # noqa: F401 (httpx does so with its first client, which somebody waits for)
 import httpx
 
+from trainmaster import gate
+from trainmaster.outbound import Answer, Client, NoAnswer
 from trainmaster.store.port import (
     BLOCK,
     SILENCE_SECONDS,
@@ -21,8 +22,8 @@ from trainmaster.store.port import (
     whole,
 )
 
-# Whom to trust. To read it anew for each store takes 40 ms of CPU, before its first byte.
-_TLS = httpx.create_ssl_context()
+LEAST_RATE = 8 << 10  # bytes a second of a file
+MOST_REDIRECTS = 5
 
 
 class HttpStore:
@@ -31,16 +32,19 @@ class HttpStore:
     same_everywhere = True
 
     def __init__(
-        self, url: str, silence: float = SILENCE_SECONDS, resolve: Callable[[str, int], str] | None = None
+        self,
+        url: str,
+        silence: float = SILENCE_SECONDS,
+        deadline: float | None = None,
+        least_rate: int = LEAST_RATE,
+        resolve: gate.Resolve = gate.installed,
     ) -> None:
-        """`resolve`: gives the address to connect to for a host and port, or raises; redirects ask it as well."""
+        """`deadline`: seconds for the whole of one range; None leaves it to the least rate, in bytes a second.
+        `resolve`: of an address that the platform made, and nobody named."""
         self.url = url.rstrip("/")
-        # Compressed answers would make the bytes of a range something else.
-        headers = {"Accept-Encoding": "identity"}
-        timeout = httpx.Timeout(silence, connect=min(5, silence))
-        self._client = httpx.Client(
-            headers=headers, timeout=timeout, follow_redirects=True, verify=_TLS,
-            transport=_Resolved(resolve) if resolve is not None else None,
+        self._client = Client(
+            resolve, deadline=deadline, silence=silence, most_bytes=None, least_rate=least_rate,
+            redirects=MOST_REDIRECTS,
         )  # fmt: skip
 
     def read_range(self, path: str, offset: int, size: int, etag: str = "") -> bytes:
@@ -55,27 +59,26 @@ class HttpStore:
         headers = {"Range": f"bytes={offset}-{offset + size - 1}"}
         if etag.startswith('"'):  # neither a weak one nor a time
             headers["If-Match"] = etag
-        with _clear_errors(url), self._client.stream("GET", url, headers=headers) as answer:
-            if answer.status_code == httpx.codes.PRECONDITION_FAILED:
+        with _clear_errors(url), self._client.stream("GET", url, headers) as answer:
+            if answer.status == httpx.codes.PRECONDITION_FAILED:
                 raise changed(shown(url), etag, self.etag(path))
-            answer.raise_for_status()
+            _require_success(answer, url)
             # Not every server knows If-Match.
             if etag and etag != (now := _etag(answer.headers)):
                 raise changed(shown(url), etag, now)
-            if answer.status_code != httpx.codes.PARTIAL_CONTENT and offset:
+            if answer.status != httpx.codes.PARTIAL_CONTENT and offset:
                 raise unavailable(shown(url), "the server does not answer ranges; put the file into a store")
-            yield from whole(answer.iter_raw(), offset, size, shown(url))
+            yield from whole(answer.parts, offset, size, shown(url))
 
     def write(self, path: str, stream: Iterable[bytes], size: int | None = None) -> int:
         raise read_only(shown(self.url))
 
     def exists(self, path: str) -> bool:
         url = self._address(path)
-        with _clear_errors(url):
-            answer = self._client.head(url)
-            if answer.status_code in (httpx.codes.NOT_FOUND, httpx.codes.GONE):
+        with _clear_errors(url), self._client.stream("HEAD", url) as answer:
+            if answer.status in (httpx.codes.NOT_FOUND, httpx.codes.GONE):
                 return False
-            answer.raise_for_status()
+            _require_success(answer, url)
         return True
 
     def size(self, path: str) -> int:
@@ -101,8 +104,9 @@ class HttpStore:
 
     def _head(self, path: str) -> httpx.Headers:
         url = self._address(path)
-        with _clear_errors(url):
-            return self._client.head(url).raise_for_status().headers
+        with _clear_errors(url), self._client.stream("HEAD", url) as answer:
+            _require_success(answer, url)
+            return answer.headers
 
     def _address(self, path: str) -> str:
         parts = urlsplit(self.url)
@@ -110,37 +114,24 @@ class HttpStore:
         return urlunsplit((parts.scheme, parts.netloc, below, parts.query, ""))
 
 
-class _Resolved(httpx.HTTPTransport):
-    """Connects to the address that `resolve` gives, and not to the name, which may lead elsewhere a moment later."""
-
-    def __init__(self, resolve: Callable[[str, int], str]) -> None:
-        super().__init__(verify=_TLS, trust_env=False)
-        self._resolve = resolve
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        url = request.url
-        address = self._resolve(url.host, url.port or (443 if url.scheme == "https" else 80))
-        request = httpx.Request(
-            request.method, url.copy_with(host=address), headers=request.headers, stream=request.stream,
-            extensions={**request.extensions, "sni_hostname": url.host},
-        )  # fmt: skip
-        return super().handle_request(request)
-
-
 def _etag(headers: httpx.Headers) -> str:
     return str(headers.get("ETag", headers.get("Last-Modified", "")))
+
+
+def _require_success(answer: Answer, url: str) -> None:
+    if answer.is_success:
+        return
+    phrase = httpx.codes.get_reason_phrase(answer.status)
+    why = _REASONS.get(answer.status, f"the server answered {answer.status} {phrase}".rstrip())
+    raise unavailable(shown(url), why, missing=answer.status in _MISSING)
 
 
 @contextmanager
 def _clear_errors(url: str) -> Iterator[None]:
     try:
         yield
-    except httpx.HTTPStatusError as error:
-        status = error.response.status_code
-        why = _REASONS.get(status, f"the server answered {status} {error.response.reason_phrase}")
-        raise unavailable(shown(url), why, missing=status in _MISSING) from error
-    except httpx.HTTPError as error:
-        raise unavailable(shown(url), str(error) or type(error).__name__) from error
+    except NoAnswer as error:
+        raise unavailable(shown(url), error) from error
 
 
 _MISSING = (404, 410, 416)

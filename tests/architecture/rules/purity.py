@@ -10,8 +10,8 @@ from tests.architecture.rules.sources import Source, imports, only_for_types, so
 ALLOWED = {
     "__future__", "abc", "bisect", "collections", "contextlib", "csv", "dataclasses", "datetime", "decimal",
     "difflib", "enum", "fractions",
-    "functools", "hashlib", "heapq", "itertools", "json", "math", "numbers", "operator", "posixpath", "re", "shlex",
-    "statistics", "string", "types", "typing",
+    "functools", "hashlib", "heapq", "ipaddress", "itertools", "json", "math", "numbers", "operator", "posixpath", "re",
+    "shlex", "statistics", "string", "types", "typing",
     "numpy",  # in hot loops
     "platform_core",
 }  # fmt: skip

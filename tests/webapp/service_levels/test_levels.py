@@ -154,7 +154,8 @@ def test_a_minute_is_up_when_web_gateway_and_scheduler_are(monkeypatch: pytest.M
 
 def test_a_web_address_that_does_not_answer_is_an_outage(settings: Any) -> None:
     settings.PROBE_URL = "http://127.0.0.1:1/healthz"
-    assert measuring.probe(now_ms()) == "http://127.0.0.1:1/healthz did not answer: ConnectError"
+    sentence = "http://127.0.0.1:1/healthz gave no answer: 127.0.0.1 did not answer: ConnectError"
+    assert measuring.probe(now_ms()) == sentence
 
 
 def test_missing_probes_and_failed_ones_spend_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:

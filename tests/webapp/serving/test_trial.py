@@ -98,4 +98,4 @@ def test_a_router_that_does_not_answer_is_told(
     page = browser(cast.viewer).post(
         f"/serving/vision/{world.endpoint}/try/", {"kind": "completion", "input": "a"}
     )
-    assert "The router did not answer: ConnectError." in page.content.decode()
+    assert "The router did not answer: 127.0.0.1 did not answer: ConnectError." in page.content.decode()

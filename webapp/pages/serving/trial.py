@@ -7,18 +7,20 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_POST
 
+from platform_core.errors import TrainmasterError
+from trainmaster import gate, outbound
 from webapp.accounts import permissions, tokens
 from webapp.accounts.queries import actor_of
 from webapp.pages.serving import views
 
 PATIENCE = 60.0  # seconds; an endpoint that is scaled to zero starts a replica first
 LONGEST = 4_000  # characters of an answer that are shown
+MOST_BYTES = 4 << 20  # of an answer
 TOKENS = 64
 
 
@@ -54,16 +56,20 @@ def asked(address: str, token: str, kind: str, given: str, model: str) -> Trial:
             return Trial(kind, given, problem=f"The row must be JSON, such as [0.1, 0.2]: {error}.")
     began = time.monotonic()
     try:
-        headers = {"Authorization": f"Bearer {token}"}
-        answer = httpx.post(
-            f"{address}/{path}", json=body, headers=headers, timeout=PATIENCE, trust_env=False
-        )
-        document = answer.json()
-    except (httpx.HTTPError, ValueError, RecursionError) as error:
-        return Trial(kind, given, problem=f"The router did not answer: {type(error).__name__}.")
+        answer = outbound.request(
+            "POST", f"{address}/{path}", resolve=gate.anywhere, content=json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"}, deadline=PATIENCE,
+            most_bytes=MOST_BYTES,
+        )  # fmt: skip
+        document = json.loads(answer.body)
+    except (outbound.NoAnswer, TrainmasterError) as error:
+        return Trial(kind, given, problem=f"The router did not answer: {error}.")
+    except (ValueError, RecursionError):
+        return Trial(kind, given, problem="The endpoint did not answer with JSON.")
     ms = round((time.monotonic() - began) * 1_000)
-    if answer.status_code != 200:
-        return Trial(kind, given, problem=str(document.get("error", answer.status_code)), ms=ms)
+    if answer.status != 200:
+        problem = document.get("error", answer.status) if isinstance(document, dict) else answer.status
+        return Trial(kind, given, problem=str(problem)[:LONGEST], ms=ms)
     text = _text(document) if kind == "completion" else ""
     return Trial(kind, given, text, "" if text else json.dumps(document, indent=1)[:LONGEST], ms=ms)
 

@@ -14,6 +14,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_POST
 
 from platform_core.errors import TrainmasterError
+from platform_core.units import format_bytes
 from webapp.accounts.queries import actor_of
 from webapp.pages import fragments
 from webapp.pages.tensorboard import boards
@@ -22,6 +23,7 @@ from webapp.pages.tensorboard.subjects import Subject, subject_of
 
 TIMEOUT = httpx.Timeout(60.0, connect=2.0)
 LARGEST_REQUEST = 1 << 20
+LARGEST_ANSWER = 128 << 20  # it reads what people logged
 _FORWARDED = ("Accept", "Accept-Encoding", "Accept-Language", "Content-Type")  # no cookie, no token
 _RETURNED = ("Content-Type", "Content-Encoding", "Cache-Control", "Expires", "Content-Disposition")
 
@@ -89,7 +91,7 @@ def _forward(request: HttpRequest, key: str, path: str, address: Address) -> Htt
             httpx.Client(timeout=TIMEOUT, trust_env=False) as client,
             client.stream(request.method or "GET", url, headers=headers, content=request.body) as answer,
         ):
-            content = b"".join(answer.iter_raw())
+            content = _all(answer)
     except httpx.HTTPError as error:
         raise TrainmasterError(
             "unavailable", f"TensorBoard does not answer: {type(error).__name__}"
@@ -105,6 +107,19 @@ def _forward(request: HttpRequest, key: str, path: str, address: Address) -> Htt
     )
     response["X-Content-Type-Options"] = "nosniff"
     return response
+
+
+def _all(answer: httpx.Response) -> bytes:
+    parts, size = [], 0
+    for part in answer.iter_raw():
+        parts.append(part)
+        size += len(part)
+        if size > LARGEST_ANSWER:
+            raise TrainmasterError(
+                "too_large", what="the answer of TensorBoard", size=f"over {format_bytes(LARGEST_ANSWER)}",
+                limit=format_bytes(LARGEST_ANSWER),
+            )  # fmt: skip
+    return b"".join(parts)
 
 
 def _policy(place: str) -> str:

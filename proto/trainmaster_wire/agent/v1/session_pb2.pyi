@@ -720,6 +720,7 @@ class Welcome(_message.Message):
     CERTIFICATE_FIELD_NUMBER: _builtins.int
     AUTHORITY_FIELD_NUMBER: _builtins.int
     LOST_AFTER_MS_FIELD_NUMBER: _builtins.int
+    OUTBOUND_HOSTS_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     heartbeat_seconds: _builtins.int
     certificate: _builtins.bytes
@@ -728,6 +729,10 @@ class Welcome(_message.Message):
     """PEM: whom nodes trust, and who signs manifests"""
     lost_after_ms: _builtins.int
     """a node that is silent for longer is lost: its attempts start again elsewhere"""
+    @_builtins.property
+    def outbound_hosts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """what sources at http addresses may lie in beyond the public internet"""
+
     def __init__(
         self,
         *,
@@ -736,10 +741,11 @@ class Welcome(_message.Message):
         certificate: _builtins.bytes = ...,
         authority: _builtins.bytes = ...,
         lost_after_ms: _builtins.int = ...,
+        outbound_hosts: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["authority", b"authority", "certificate", b"certificate", "heartbeat_seconds", b"heartbeat_seconds", "lost_after_ms", b"lost_after_ms", "node_id", b"node_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["authority", b"authority", "certificate", b"certificate", "heartbeat_seconds", b"heartbeat_seconds", "lost_after_ms", b"lost_after_ms", "node_id", b"node_id", "outbound_hosts", b"outbound_hosts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

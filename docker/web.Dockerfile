@@ -33,6 +33,6 @@ RUN DATABASE_URL=postgresql://nobody@localhost/none REDIS_URL=redis://localhost 
     python manage.py collectstatic --noinput --clear --ignore rest_framework
 USER trainmaster
 EXPOSE 8000 7600
-CMD ["uvicorn", "webapp.config.asgi:application", "--timeout-graceful-shutdown", "3", "--no-access-log", "--no-proxy-headers", "--host", "0.0.0.0", "--port", "8000"]
+CMD ["uvicorn", "webapp.config.asgi:application", "--http", "webapp.base.http_server:BoundedHttp", "--timeout-graceful-shutdown", "3", "--no-access-log", "--no-proxy-headers", "--host", "0.0.0.0", "--port", "8000"]
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/livez', timeout=2)"]

@@ -193,6 +193,10 @@ _KINDS = (
         "{what} has {size}; the limit is {limit}",
     ),
     ErrorKind(
+        "too_slow", 408, "DEADLINE_EXCEEDED", "The request came too slowly",
+        "The body of the request stopped coming, or came too slowly; send it again over a better line",
+    ),
+    ErrorKind(
         "address_too_long", 414, "OUT_OF_RANGE", "The address is too long",
         "The {what} of the address has {size}; the limit is {limit}",
     ),

@@ -8,12 +8,15 @@ class AlertsConfig(AppConfig):
     label = "alerts"
 
     def ready(self) -> None:
+        from webapp.accounts.permissions import may
+        from webapp.accounts.queries import actor_of
         from webapp.alerts import delays
         from webapp.service_levels import services as service_levels
         from webapp.sockets import subjects
 
-        def everybody(user: Any, subject_id: str) -> bool:
-            return bool(user.is_authenticated)
+        def may_watch(user: Any, team: str) -> bool:
+            actor = actor_of(user)
+            return not team or actor.is_admin or may(actor, "alert.view", team)
 
-        subjects.register("alerts", everybody)
+        subjects.register("alerts", may_watch)
         service_levels.register("alert_delay", delays.read)

@@ -118,8 +118,10 @@ def _apply(changes: Sequence[Change], at_ms: int) -> None:
     turned = [change for change in changes if change.after is not None and _turned(change)]
     ids = {(row.rule, row.subject): row.pk for row in new}
     events.record_all([_happening(change, ids, at_ms) for change in turned])
-    if turned or dropped:
-        sockets.publish("alerts")
+    ended = [change for change in changes if change.row is not None and change.after is None]
+    teams = {change.reading.team for change in (*turned, *ended)}
+    for subject in {subject for team in teams for subject in mapping.subjects_of(team)}:
+        sockets.publish(subject)
 
 
 def _turned(change: Change) -> bool:

@@ -44,3 +44,8 @@ def rule(row: models.AlertRule) -> Rule:
     return Rule(
         row.code, row.title, condition, Severity(row.severity), meaning, row.remedy, team=row.team_id or ""
     )
+
+
+def subjects_of(team: str) -> tuple[str, ...]:
+    """Who hears live of a change: everybody of the cluster's alerts, people of a team of theirs, admins of all."""
+    return (f"alerts:{team}" if team else "alerts", "alerts:*")

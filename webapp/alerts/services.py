@@ -19,7 +19,7 @@ from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.accounts.sealing import seal
-from webapp.alerts import catalogue, notices, queries
+from webapp.alerts import catalogue, mapping, notices, queries
 from webapp.alerts.evaluation import evaluate, last_evaluated_ms
 from webapp.alerts.models import Alert, AlertRule, Channel, Notice, Silence
 from webapp.alerts.notices import deliver
@@ -257,4 +257,4 @@ def _invalid(what: str, why: str) -> TrainmasterError:
 
 
 def _record(kind: str, subject: str, actor: Actor, team: str, cause: str) -> None:
-    events.record(kind, subject, actor=actor.name, team=team, cause=cause, notify=("alerts",))
+    events.record(kind, subject, actor=actor.name, team=team, cause=cause, notify=mapping.subjects_of(team))

@@ -25,12 +25,13 @@ caches["default"]
 
 http = get_asgi_application()  # loads the apps, so the consumers are imported after it
 
+from webapp.config.intake import Intake  # noqa: E402
 from webapp.config.patience import Patience  # noqa: E402
 from webapp.sockets.consumers import LiveConsumer  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
-        "http": Patience(http),
+        "http": Intake(Patience(http)),
         "websocket": AllowedHostsOriginValidator(
             AuthMiddlewareStack(URLRouter([path("ws/live/", LiveConsumer.as_asgi())]))
         ),

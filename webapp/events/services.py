@@ -52,7 +52,11 @@ def record_all(happenings: Sequence[Happening]) -> list[Event]:
     now = now_ms()
     events = Event.objects.bulk_create([_event(each, now) for each in happenings])
     transaction.on_commit(lambda: _log(happenings))
-    subjects = (name for each in happenings for name in (each.subject, "audit", *each.notify))
+    subjects = (
+        name
+        for each in happenings
+        for name in (each.subject, "audit", *([f"audit:{each.team}"] if each.team else []), *each.notify)
+    )
     for name in dict.fromkeys(subjects):
         sockets.publish(name)
     return events

@@ -9,6 +9,8 @@ from webapp import ROOT as ROOT  # the programs run here
 WEB = (
     "uvicorn",
     "webapp.config.asgi:application",
+    "--http",
+    "webapp.base.http_server:BoundedHttp",
     "--timeout-graceful-shutdown",
     "3",
     "--no-access-log",
@@ -19,7 +21,7 @@ ROUTER = (
     "uvicorn",
     "webapp.router.asgi:application",
     "--http",
-    "httptools",  # refuses requests that can be read in two ways
+    "webapp.base.http_server:BoundedHttp",  # httptools refuses requests that can be read in two ways
     "--timeout-graceful-shutdown",
     "20",
     "--no-access-log",

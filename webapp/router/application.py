@@ -12,6 +12,7 @@ from django.conf import settings
 from platform_core.addresses import check_address
 from platform_core.errors import TrainmasterError
 from trainmaster_wire.inference.service import make_server
+from webapp.base.pacing import Body, TooLarge, TooSlow
 from webapp.router.callers import Callers, may_call
 from webapp.router.duties import Duties
 from webapp.router.forwarding import Forwarding
@@ -105,7 +106,7 @@ class Router:
         route = self._state.routes.get((team, name))
         if route is None or not may_call(actor, team):
             raise Refused(404, f"there is no endpoint {name} in team {team}")
-        wait = self._callers.wait_seconds(route.endpoint_id, token, route.rate_limit)
+        wait = self._callers.wait_seconds(route.endpoint_id, actor.name, route.rate_limit)
         if wait:
             sentence = f"{name} takes {route.rate_limit} requests a minute of each caller"
             raise Refused(429, sentence, max(1, round(wait)))
@@ -113,15 +114,18 @@ class Router:
 
 
 async def read_body(receive: Receive) -> bytes:
-    parts, size = [], 0
+    parts, body = [], Body(receive, LARGEST_BODY)
     while True:
-        message = await receive()
+        try:
+            message = await body()
+        except TooLarge:
+            sentence = f"the body has more than {LARGEST_BODY >> 20} MiB; send fewer rows at once"
+            raise Refused(413, sentence) from None
+        except TooSlow:
+            raise Refused(408, "the body stopped coming, or came too slowly") from None
         if message["type"] == "http.disconnect":
             raise Refused(499, "the caller left")
         parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > LARGEST_BODY:
-            raise Refused(413, f"the body has more than {LARGEST_BODY >> 20} MiB; send fewer rows at once")
         if not message.get("more_body"):
             return b"".join(parts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from dataclasses import dataclass
+from typing import TypeVar
 
 from asgiref.sync import sync_to_async
 from django.db import close_old_connections
@@ -15,6 +16,8 @@ from webapp.accounts.queries import actor_of
 
 KEPT_SECONDS = 10.0  # after which a revoked token is refused
 MOST_KEPT = 10_000
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(slots=True)
@@ -33,8 +36,11 @@ class _Asker:
 
 class Callers:
     def __init__(self) -> None:
-        self._known: dict[bytes, tuple[float, Actor | None]] = {}
-        self._buckets: dict[tuple[str, bytes], _Bucket] = {}
+        self._known: dict[bytes, tuple[float, Actor]] = {}
+        self._strangers: dict[
+            bytes, float
+        ] = {}  # apart, so that no flood of wrong tokens pushes out a right one
+        self._buckets: dict[tuple[str, str], _Bucket] = {}
 
     async def actor(self, token: str) -> Actor | None:
         """The actor behind a token; None for one that is unknown, expired or revoked."""
@@ -42,27 +48,43 @@ class Callers:
         known = self._known.get(key)
         if known is not None and now - known[0] < KEPT_SECONDS:
             return known[1]
+        if now - self._strangers.get(key, -KEPT_SECONDS) < KEPT_SECONDS:
+            return None
         actor = await sync_to_async(_look_up, thread_sensitive=False)(token)
-        if len(self._known) >= MOST_KEPT:
-            self._known.clear()
-        self._known[key] = (now, actor)
+        if actor is None:
+            self._known.pop(key, None)
+            _keep(self._strangers, key, now)
+        else:
+            _keep(self._known, key, (now, actor))
         return actor
 
-    def wait_seconds(self, endpoint_id: str, token: str, per_minute: int) -> float:
-        """0.0 where the caller may go on; otherwise after how long it may. A burst of ten seconds is allowed."""
+    def wait_seconds(self, endpoint_id: str, caller: str, per_minute: int) -> float:
+        """0.0 where the caller may go on; otherwise after how long it may. A burst of ten seconds is allowed.
+
+        `caller`: the person, however many tokens there are, and however a request spells one.
+        """
         if not per_minute:
             return 0.0
         rate, now = per_minute / 60, time.monotonic()
         most = max(1.0, rate * 10)
-        if len(self._buckets) >= MOST_KEPT:
-            self._buckets.clear()
-        bucket = self._buckets.setdefault((endpoint_id, _digest(token)), _Bucket(most, now))
+        bucket = self._buckets.get((endpoint_id, caller))
+        if bucket is None:
+            bucket = _Bucket(most, now)
+            _keep(self._buckets, (endpoint_id, caller), bucket)
         bucket.tokens = min(most, bucket.tokens + (now - bucket.at) * rate)
         bucket.at = now
         if bucket.tokens < 1:
             return (1 - bucket.tokens) / rate
         bucket.tokens -= 1
         return 0.0
+
+
+def _keep(kept: dict[K, V], key: K, value: V) -> None:
+    """Makes room for it by what was kept first, and by nothing else."""
+    kept.pop(key, None)
+    while len(kept) >= MOST_KEPT:
+        del kept[next(iter(kept))]
+    kept[key] = value
 
 
 def may_call(actor: Actor, team: str) -> bool:

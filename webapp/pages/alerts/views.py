@@ -45,6 +45,7 @@ class AlertListPage:
     badge: Badge
     silences: Callable[[], Sequence[Silence]]
     last_evaluated_ms: int | None
+    live: str  # subjects, with blanks between them
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,9 @@ def alert_list(request: HttpRequest) -> HttpResponse:
         badge=queries.badge(actor),
         silences=lambda: queries.silences(actor, now_ms()),
         last_evaluated_ms=queries.last_evaluated_ms(),
+        live="alerts:*"
+        if actor.is_admin
+        else " ".join(("alerts", *(f"alerts:{team}" for team in actor.teams))),
     )
     return fragments.render(request, "alerts/list.html", page)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -32,6 +32,13 @@ class AuditPage:
     filtered: bool
     kinds: Callable[[], list[str]]
     pager: Pager
+    live: str  # subjects, with blanks between them
+
+
+def may_watch(user: Any, team: str) -> bool:
+    """Hints show nothing, and how many come: those of a team are for its people, those of all for admins."""
+    actor = actor_of(user)
+    return may(actor, "audit.view", team) if team else actor.is_admin
 
 
 @login_required
@@ -49,6 +56,7 @@ def audit(request: HttpRequest) -> HttpResponse:
         filters=filters,
         filtered=any(filters.values()),
         kinds=kinds,
+        live="audit" if teams is None else " ".join(f"audit:{team}" for team in teams),
         pager=Pager(next=events[EVENTS_A_PAGE - 1].id if more else ""),
     )
     return fragments.render(request, "overview/audit.html", page)

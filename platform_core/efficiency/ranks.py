@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
+from platform_core.efficiency.mfu import Missing, believable
+
+# Of a profile: the newest value counts, not the mean of several.
+OF_A_PROFILE = ("communication_share", "profile", "idle_share", "synchronising_share", "kernel_us")
 _NAME = re.compile(r"ranks/(\d{1,9})/(\w+)")
 SLOWER = 1.1  # times the median: a rank that holds up the others
+LEAST_OWN = 0.1  # of a step: less own time than that is within the error of a profile
+UNLIKE = 0.1  # between the shares of two ranks, beyond which their mean hides something
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +36,14 @@ class Rank:
     idle: float | None = None  # of its GPU, in a profile
     synchronising: float | None = None  # waiting for its GPU, in a profile
     kernel_us: float | None = None  # mean of a profile
+    flops_missing: float | None = None  # why there is no MFU, by platform_core.efficiency.mfu.Missing
+    profile: float | None = None  # the order by which it was profiled last
 
     @property
-    def own_seconds(self) -> float:
-        """Of a step, without waiting in collectives: there the ranks differ, and the step of all is as long."""
-        return self.step_seconds * (1 - min(1.0, self.communication or 0.0))
+    def own_seconds(self) -> float | None:
+        """Of a step, without waiting in collectives: there the ranks differ, and the step of all is as long. None where
+        no profile has measured the waiting."""
+        return None if self.communication is None else self.step_seconds * (1 - min(1.0, self.communication))
 
 
 def ranks_of(means: Mapping[str, float]) -> tuple[Rank, ...]:
@@ -45,10 +54,17 @@ def ranks_of(means: Mapping[str, float]) -> tuple[Rank, ...]:
             found.setdefault(int(match[1]), {})[match[2].removesuffix("_share")] = value
     names = Rank.__dataclass_fields__.keys() - {"rank"}
     return tuple(
-        Rank(rank, **{name: value for name, value in values.items() if name in names})
+        _checked(Rank(rank, **{name: value for name, value in values.items() if name in names}))
         for rank, values in sorted(found.items())
         if "step_seconds" in values
     )
+
+
+def _checked(rank: Rank) -> Rank:
+    """Without an MFU above what the hardware can do, whoever counted it."""
+    if rank.mfu is None or believable(rank.mfu) is not None:
+        return rank
+    return replace(rank, mfu=None, flops_per_second=None, flops_missing=float(Missing.IMPOSSIBLE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +76,22 @@ class Breakdown:
     communication: float | None  # None: not measured, and a part of `compute`
     checkpoint: float
     evaluation: float
+    differing: float = (
+        0.0  # between the least and the greatest share of communication of the ranks it is a mean of
+    )
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether one rank waits where another computes, so that the mean is that of no rank."""
+        return self.differing > UNLIKE
 
 
 def breakdown(ranks: Sequence[Rank]) -> Breakdown | None:
     """The mean of the ranks."""
     if not ranks:
         return None
-    measured = [rank.communication for rank in ranks if rank.communication is not None]
+    of_ranks = measured_together(ranks) or tuple(rank for rank in ranks if rank.communication is not None)
+    measured = [rank.communication or 0.0 for rank in of_ranks]
     parts = {
         name: _mean(getattr(rank, name) for rank in ranks) for name in ("data", "checkpoint", "evaluation")
     }
@@ -76,6 +101,7 @@ def breakdown(ranks: Sequence[Rank]) -> Breakdown | None:
     return Breakdown(
         compute=max(0.0, 1 - others),
         communication=None if communication is None else communication * scale,
+        differing=max(measured) - min(measured) if measured else 0.0,
         **{name: share * scale for name, share in parts.items()},
     )
 
@@ -88,20 +114,45 @@ class Straggler:
 
 
 def stragglers(ranks: Sequence[Rank], nodes: Mapping[int, str] | None = None) -> tuple[Straggler, ...]:
-    """The slowest first. With two ranks the slower one is held against the other."""
-    if len(ranks) < 2:
+    """The slowest first, of the ranks that were profiled together. With two the slower one is held against the other.
+
+    Ranks that no profile saw, or another one, are held against none of these: their waiting is not known."""
+    own = {rank.rank: rank.own_seconds or 0.0 for rank in measured_together(ranks)}
+    if (
+        len(own) < 2
+    ):  # their whole steps are alike where they wait for each other, and say something where they do not
+        own = {rank.rank: rank.step_seconds for rank in ranks}
+    if len(own) < 2:
         return ()
-    middle = (
-        median([rank.own_seconds for rank in ranks]) if len(ranks) > 2 else min(r.own_seconds for r in ranks)
-    )
-    if middle <= 0:
-        return ()
+    usual = median(own.values()) if len(own) > 2 else min(own.values())
+    step = max(rank.step_seconds for rank in ranks)
+    usual = max(usual, LEAST_OWN * step)  # the ratio of two small remainders says nothing
     slow = [
-        Straggler(rank.rank, (nodes or {}).get(rank.rank, ""), rank.own_seconds / middle)
-        for rank in ranks
-        if rank.own_seconds > SLOWER * middle
+        Straggler(rank, (nodes or {}).get(rank, ""), seconds / usual)
+        for rank, seconds in own.items()
+        if usual > 0 and seconds > SLOWER * usual
     ]
     return tuple(sorted(slow, key=lambda straggler: (-straggler.times, straggler.rank)))
+
+
+def measured_together(ranks: Sequence[Rank]) -> tuple[Rank, ...]:
+    """The ranks of the newest profile; none of one whose number nobody told."""
+    profiled = [rank for rank in ranks if rank.communication is not None and rank.profile is not None]
+    newest = max((rank.profile or 0.0 for rank in profiled), default=0.0)
+    return tuple(rank for rank in profiled if rank.profile == newest)
+
+
+def what_is_not_measured(ranks: Sequence[Rank]) -> str:
+    """A sentence about communication and stragglers; "" where all ranks were profiled together."""
+    together = len(measured_together(ranks))
+    if len(ranks) < 2 or together == len(ranks):
+        return ""
+    if not together:
+        return "Communication was not measured, so nobody knows which rank holds up the others; profile all ranks."
+    measured = f"{together} of {len(ranks)} ranks"
+    return (
+        f"Communication was measured on {measured} together, and only these are compared; profile all ranks."
+    )
 
 
 def slow_nodes(found: Iterable[Straggler], ranks_by_node: Mapping[str, int]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from django.core.cache import cache
 
 from platform_core.alerting.pace import LOOKED_BACK_MS, slowdown_percent
+from platform_core.efficiency.mfu import believable
 from platform_core.units import MINUTE_MS
 from webapp.alerts.values import Read, Reading
 from webapp.checkpoints import measures as checkpoints
@@ -46,11 +47,15 @@ def _mfu(at_ms: int) -> Iterator[Reading]:
     measured = metrics.newest_of_ranks(running, "mfu", since_ms)
     logged = metrics.summaries(running.keys() - measured.keys(), [SCRIPT_MFU])
     for job_id, ranks in measured.items():
-        yield _worst_rank(running[job_id], {rank: 100 * mfu for rank, mfu in ranks.items()})
+        possible = {rank: 100 * mfu for rank, mfu in ranks.items() if believable(mfu) is not None}
+        if possible:  # else the count exceeds the hardware, and nothing is known of the job
+            yield _worst_rank(running[job_id], possible)
+        else:
+            yield Reading(None, job_id, running[job_id].name, running[job_id].team)
     for job_id, series in logged.items():
         for summary in series.values():
             value = 100 * summary.last if summary.last <= 1 else summary.last
-            known = value if summary.last_ms >= since_ms else None
+            known = value if summary.last_ms >= since_ms and 0 <= value <= 100 else None
             yield Reading(known, job_id, running[job_id].name, running[job_id].team)
 
 

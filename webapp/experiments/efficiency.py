@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from platform_core.efficiency.advice import Advice, Facts, advise
-from platform_core.efficiency.mfu import Target, target
+from platform_core.efficiency.mfu import Target, target, why_missing
 from platform_core.efficiency.peaks import Precision, peak
 from platform_core.efficiency.ranks import (
+    OF_A_PROFILE,
     Breakdown,
     Rank,
     Straggler,
@@ -17,6 +18,7 @@ from platform_core.efficiency.ranks import (
     ranks_of,
     slow_nodes,
     stragglers,
+    what_is_not_measured,
 )
 from platform_core.experiments.names import RANKS, SYSTEM
 from webapp.experiments.models import Run
@@ -42,11 +44,13 @@ class Efficiency:
     tokens_per_second: float | None
     flops_per_second: float | None
     mfu: float | None
+    mfu_missing: str  # why there is none, as a sentence
     target: Target | None  # where the peak of its GPUs is known
     utilisation: float | None
     memory_bytes: float | None  # the most of any rank
     stragglers: tuple[Straggler, ...]
     slow_nodes: tuple[str, ...]
+    not_measured: str  # about communication and stragglers, as a sentence
     advice: tuple[Advice, ...]
 
 
@@ -82,7 +86,9 @@ def _place(run: Run) -> _Place:
 
 
 def _judged(levels: Mapping[str, Level], place: _Place) -> Efficiency:
-    ranks = ranks_of({key: level.mean for key, level in levels.items()})
+    ranks = ranks_of(
+        {key: level.last if key.endswith(OF_A_PROFILE) else level.mean for key, level in levels.items()}
+    )
     parts = breakdown(ranks)
     use = tuple(level.mean for key, level in levels.items() if _USE.fullmatch(key))
     slow = stragglers(ranks, place.nodes)
@@ -96,11 +102,15 @@ def _judged(levels: Mapping[str, Level], place: _Place) -> Efficiency:
         tokens_per_second=_sum(rank.tokens_per_second for rank in ranks),
         flops_per_second=_sum(rank.flops_per_second for rank in ranks),
         mfu=sum(shares) / len(shares) if shares else None,
+        mfu_missing=""
+        if shares
+        else why_missing((r.flops_missing for r in ranks), place.gpu_type, has_peak=known),
         target=target(len(ranks)) if known and ranks else None,
         utilisation=sum(use) / len(use) if use else None,
         memory_bytes=max((rank.memory_bytes or 0.0 for rank in ranks), default=None),
         stragglers=slow,
         slow_nodes=slow_nodes(slow, _ranks_by_node(place)),
+        not_measured=what_is_not_measured(ranks),
         advice=advise(_facts(levels, place, parts, use, slow, ranks)) if parts is not None else (),
     )
 

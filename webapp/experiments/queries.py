@@ -7,6 +7,7 @@ from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import JSONObject
 
+from platform_core.efficiency.mfu import believable
 from platform_core.errors import TrainmasterError
 from platform_core.experiments.search import Field, FieldKind, fields_of, parse_filter, parse_order
 from platform_core.experiments.states import RunState
@@ -258,7 +259,7 @@ def origin() -> Subquery:
 
 def mfu_of_job(job_id: str) -> float | None:
     """Model FLOPs utilisation, 0 to 1; None where it was not measured."""
-    return Run.objects.filter(job=job_id).values_list("mfu", flat=True).first()
+    return believable(Run.objects.filter(job=job_id).values_list("mfu", flat=True).first())
 
 
 def deleted_before(before_ms: int) -> int:

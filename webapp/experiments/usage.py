@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from platform_core.efficiency.mfu import believable
 from platform_core.efficiency.waste import Use
 from webapp.experiments.models import Run
 from webapp.quotas import queries as quotas
@@ -31,4 +32,7 @@ def _measured(job_ids: Sequence[str]) -> dict[str, tuple[str, float | None, floa
     """Job → its name, mean utilisation if the nodes have measured it, and MFU if its ranks have."""
     columns = ("job_id", "job__name", "job__busy_samples", "job__busy_sum", "mfu")
     rows = Run.objects.filter(job__in=job_ids).values_list(*columns)
-    return {job: (name, total / samples if samples else None, mfu) for job, name, samples, total, mfu in rows}
+    return {
+        job: (name, total / samples if samples else None, believable(mfu))
+        for job, name, samples, total, mfu in rows
+    }

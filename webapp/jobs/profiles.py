@@ -57,6 +57,12 @@ def order(
     return _value(row)
 
 
+def all_ranks(count: int) -> list[int]:
+    """So that they can be compared; of more than can be recorded at once, some that are equally far apart."""
+    taken = min(count, MOST_RANKS)
+    return [place * count // taken for place in range(taken)]
+
+
 def ordered(attempt_ids: Collection[str]) -> dict[str, tuple[Order, ...]]:
     """By attempt, the last orders, oldest first."""
     rows = ProfileOrder.objects.filter(attempt__in=attempt_ids).order_by("attempt", "number")

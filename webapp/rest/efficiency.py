@@ -36,12 +36,15 @@ class BreakdownOut(serializers.Serializer[Any]):
     data = serializers.FloatField(help_text="Waiting for the next batch.")  # type: ignore[assignment]
     checkpoint = serializers.FloatField()
     evaluation = serializers.FloatField()
+    is_mixed = serializers.BooleanField(
+        help_text="Ranks differ in communication, so its mean is that of no rank: one waits where another computes."
+    )
 
 
 class RankOut(serializers.Serializer[Any]):
     rank = serializers.IntegerField()
     step_seconds = serializers.FloatField()
-    own_seconds = serializers.FloatField(help_text="Of a step, without waiting in collectives.")
+    own_seconds = _number("Of a step, without waiting in collectives; null where no profile measured that.")
     data = serializers.FloatField()  # type: ignore[assignment]
     evaluation = serializers.FloatField()
     checkpoint = serializers.FloatField()
@@ -78,7 +81,8 @@ class EfficiencyOut(serializers.Serializer[Any]):
     samples_per_second = _number("Of all ranks together.")
     tokens_per_second = _number("Of all ranks together.")
     flops_per_second = _number("Of all ranks together.")
-    mfu = _number("0 to 1; null where the peak of its GPUs is not known.")
+    mfu = _number("0 to 1; null where it was not measured.")
+    mfu_missing = serializers.CharField(help_text="Why there is no MFU; '' with one.")
     target = TargetOut(allow_null=True, help_text="MFU that a well-tuned run of this size reaches.")
     utilisation = _number("0 to 1, mean of its slots.")
     memory_bytes = _number("Most of any rank.")
@@ -86,6 +90,9 @@ class EfficiencyOut(serializers.Serializer[Any]):
     stragglers = StragglerOut(many=True)
     slow_nodes = serializers.ListField(
         child=serializers.CharField(), help_text="All ranks of these are slow."
+    )
+    not_measured = serializers.CharField(
+        help_text="What nobody knows of communication and stragglers; '' where all ranks were profiled together."
     )
     advice = EfficiencyAdviceOut(many=True)
 
@@ -95,8 +102,10 @@ class RunEfficiency(APIView):
     def get(self, request: Request, run_id: str) -> Response:
         """Read how well a run, or the run of a job, uses its hardware, and what limits it."""
         found = efficiency.of_run(queries.find_run(actor_of(request), run_id))
+        parts = found.breakdown
         body = asdict(found) | {
-            "ranks": [asdict(rank) | {"own_seconds": rank.own_seconds} for rank in found.ranks]
+            "breakdown": None if parts is None else asdict(parts) | {"is_mixed": parts.is_mixed},
+            "ranks": [asdict(rank) | {"own_seconds": rank.own_seconds} for rank in found.ranks],
         }
         return Response(EfficiencyOut(body).data)
 

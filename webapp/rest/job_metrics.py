@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
+from platform_core.efficiency.mfu import believable
 from webapp.jobs import measures as jobs
 from webapp.metrics import queries as metrics
 
@@ -35,7 +36,8 @@ def of_jobs(teams: Iterable[str] | None) -> Iterator[Metric]:
         if job.step is not None:
             steps.add_metric(labels, job.step)
         for key, summary in known[job.id].items():
-            measured[key].add_metric(labels, summary.last)
+            if key != "ranks/0/mfu" or believable(summary.last) is not None:
+                measured[key].add_metric(labels, summary.last)
     yield from (used, steps, *measured.values())
 
 

@@ -36,8 +36,13 @@ def efficiency(run: str, as_json: bool) -> None:
         return
     shares = [(part, found["breakdown"][part]) for part in _PARTS]
     click.echo(", ".join(f"{part} {_percent(share)}" for part, share in shares if share is not None))
-    click.echo(f"step {found['step_seconds'] * 1000:,.4g} ms, MFU {_percent(found['mfu'])}, ", nl=False)
+    mfu = found.get("mfu_missing") or _percent(found["mfu"])
+    click.echo(f"step {found['step_seconds'] * 1000:,.4g} ms, MFU {mfu}, ", nl=False)
     click.echo(f"utilisation {_percent(found['utilisation'])}")
+    if found["breakdown"].get("is_mixed"):
+        click.echo("The ranks differ: one waits for the others where another computes.")
+    if found.get("not_measured"):
+        click.echo(found["not_measured"])
     output.table(
         ("ADVICE", "EVIDENCE", "REMEDY", "GAIN"),
         [

@@ -1,4 +1,8 @@
-"""The FLOPs of one step, counted by the formulas of torch's own counter, which changes no operation that runs."""
+"""The FLOPs of one step, counted by the formulas of torch's own counter, which changes no operation that runs.
+
+Counted is what this rank computes of the model: of a DTensor its own shard, and not what an activation checkpoint
+computes a second time.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self
 
+from platform_core.efficiency.mfu import Missing
 from platform_core.efficiency.peaks import Precision
 
 
@@ -16,6 +21,7 @@ from platform_core.efficiency.peaks import Precision
 class Flops:
     total: float = 0.0
     precision: Precision | None = None  # of most of them
+    missing: Missing | None = None  # why nothing was counted
 
     def per(self, steps: int) -> Flops:
         return Flops(self.total / steps, self.precision)
@@ -33,7 +39,7 @@ class FlopCount:
     @classmethod
     def begin(cls) -> Self | None:
         """None where the count would be wrong or cost much: compiled code does not pass its operations by."""
-        if _is_compiled() or threading.current_thread() is not threading.main_thread():
+        if is_compiled() or threading.current_thread() is not threading.main_thread():
             return None
         mode = _mode()()
         mode.__enter__()
@@ -47,17 +53,42 @@ class FlopCount:
     def end(self) -> Flops:
         self._mode.__exit__(None, None, None)
         by_type: Counter[str] = self._mode.by_type
-        if not by_type or not self._mode.is_complete or _is_compiled():
+        if is_compiled():
+            return Flops(missing=Missing.COMPILED)
+        if not self._mode.is_complete:
+            return Flops(missing=Missing.OPERATOR)
+        if not by_type:
             return Flops()
         return Flops(float(by_type.total()), _precision(by_type.most_common(1)[0][0]))
 
 
-def _is_compiled() -> bool:
+def is_compiled() -> bool:
+    """Whether something was compiled, whose operations nobody sees."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     if dynamo is None:
         return False
     # The first counts no function that had to be compiled as a whole.
     return bool(dynamo.counters["frames"].get("ok") or dynamo.counters["stats"].get("unique_graphs"))
+
+
+def _recomputes() -> bool:
+    """Whether an activation checkpoint computes a forward pass again, within a backward pass."""
+    import torch
+
+    if torch._C._current_graph_task_id() == -1 or not torch.is_grad_enabled():
+        return False
+    checkpoints = sys.modules.get("torch.utils.checkpoint")
+    frame: Any = sys._getframe(1)
+    while frame is not None and checkpoints is not None:
+        if frame.f_code.co_filename == checkpoints.__file__:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _has_shards(types: Any) -> bool:
+    tensors = sys.modules.get("torch.distributed.tensor")
+    return tensors is not None and any(issubclass(kind, tensors.DTensor) for kind in types)
 
 
 def _precision(dtype: str) -> Precision | None:
@@ -79,6 +110,9 @@ def _mode() -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils.flop_counter import flop_registry
 
+    # Products of matrices for which torch has no formula.
+    unknown = {"_grouped_mm", "_scaled_grouped_mm", "_int_mm", "_scaled_mm_v2", "_scaled_grouped_mm_v2"}
+
     class Counting(TorchDispatchMode):  # type: ignore[misc, no-untyped-call, unused-ignore]
         supports_higher_order_operators = True  # else torch refuses to run them
 
@@ -94,12 +128,16 @@ def _mode() -> Any:
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
+            if _has_shards(types):
+                return NotImplemented  # it comes again as operations of its shard
             if not isinstance(func, torch._ops.OpOverload):
                 self.is_complete = False  # what a higher-order operator computes is not seen here
                 return func(*args, **kwargs)
             out = func(*args, **kwargs)
             formula = flop_registry.get(func._overloadpacket)
-            if formula is not None:
+            if formula is None:
+                self.is_complete &= func._overloadpacket.__name__ not in unknown
+            elif not _recomputes():
                 first = next((each for each in args if isinstance(each, torch.Tensor)), None)
                 # A traced operation computes nothing, and a formula would fix the sizes that are to stay variable.
                 if not torch.compiler.is_compiling() and not isinstance(first, FakeTensor):

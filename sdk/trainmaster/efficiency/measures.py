@@ -37,7 +37,7 @@ class Measures:
         """The step is the second of the wall clock, as in the samples of the agent."""
         self._tell("system", step=self._now_ms() // 1000, values=values)
 
-    def _profiled(self, recorded: Recorded) -> None:
+    def _profiled(self, recorded: Recorded, order: int) -> None:
         for file in recorded.files:
             self._tell("artifact", name=file.name, path=f"{file.parent.name}/{file.name}")
         self._log_rich(
@@ -46,7 +46,7 @@ class Measures:
         found = recorded.summary
         if found is None:
             return
-        values = {"communication_share": found.communication}
+        values = {"communication_share": found.communication, "profile": float(order)}
         if hooks.device_name():
             values |= {
                 "idle_share": found.idle,

@@ -12,11 +12,11 @@ from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
 from platform_core.efficiency import peaks
-from platform_core.efficiency.mfu import mfu
+from platform_core.efficiency.mfu import Missing, believable, mfu
 from platform_core.efficiency.peaks import Precision
 from platform_core.errors import TrainmasterError
 from trainmaster.efficiency import hooks
-from trainmaster.efficiency.flops import FlopCount, Flops
+from trainmaster.efficiency.flops import FlopCount, Flops, is_compiled
 from trainmaster.meshes import layout
 from trainmaster.plain_values import count_of
 
@@ -52,6 +52,7 @@ class Meter:
         self._count: FlopCount | None = None
         self._counted = Flops()
         self._counts = 0
+        self._missing: Missing | None = None
 
     def expect(self, tokens_per_step: float | None, flops_per_step: float | None) -> None:
         """What all ranks together compute in a step."""
@@ -123,10 +124,12 @@ class Meter:
     def _compute(self, steps_per_second: float) -> dict[str, float]:
         flops = self._flops or self._counted.total
         if not flops:
-            return {}
+            return {"flops_missing": float(self._missing)} if self._missing is not None else {}
         values = {"flops_per_second": flops * steps_per_second}
         precision = self._counted.precision or Precision.HALF
         share = mfu(values["flops_per_second"], peaks.peak(hooks.device_name(), precision))
+        if share is not None and believable(share) is None:
+            return {"flops_missing": float(Missing.IMPOSSIBLE)}
         if share is not None:
             values["mfu"] = share
             if self._counted.precision is not None:
@@ -138,6 +141,8 @@ class Meter:
         with suppress(Exception):  # of a torch that counts otherwise: the run has no FLOPs then
             if self._count is None:
                 if not self._flops and "torch" in sys.modules:
+                    if is_compiled():
+                        self._missing = Missing.COMPILED
                     self._count = FlopCount.begin()
                     self._before = dict(self._seconds), self._evaluated.begun
                     self._counts += 1
@@ -146,6 +151,7 @@ class Meter:
                 return
             count, self._count = self._count, None
             flops = count.end()
+            self._missing = flops.missing or self._missing
             before, begun = self._before
             same = all(before[part] == self._seconds[part] for part in ("evaluation", "checkpoint"))
             if flops.total and same and begun == self._evaluated.begun:

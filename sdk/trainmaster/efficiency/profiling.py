@@ -21,7 +21,7 @@ class Profiler:
         self,
         work_folder: Path | None,
         rank: int,
-        done: Callable[[Recorded], None],
+        done: Callable[[Recorded, int], None],
         warn: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -71,4 +71,4 @@ class Profiler:
         folder = self._folder / "artifacts"
         folder.mkdir(parents=True, exist_ok=True)
         stem = folder / f"{recorder.stem}-{order.number}-rank-{self._rank}"
-        self._done(recorder.finish(stem, step - began, seconds))
+        self._done(recorder.finish(stem, step - began, seconds), order.number)

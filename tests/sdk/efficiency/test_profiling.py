@@ -50,7 +50,7 @@ def test_an_order_becomes_a_trace_a_table_and_shares(on_a_node: Make, tmp_path: 
     assert names[:2] == ["all: compute", "all: communication"]
     assert "aten::addmm" in names
     shares = [event["values"] for event in events(spool, "system")]
-    assert {"ranks/0/communication_share": 0.0} in shares  # beside those of the meter
+    assert {"ranks/0/communication_share": 0.0, "ranks/0/profile": 1.0} in shares  # beside those of the meter
     train(run, 9, 5)
     assert len(events(spool, "artifact")) == 1  # one order, one profile
     order(tmp_path, 2, steps=1)

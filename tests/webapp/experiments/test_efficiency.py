@@ -92,5 +92,17 @@ def test_rest_answers_with_all_of_it(job: Job, cast: Cast, api: Callable[[User],
     report(0, step_seconds=0.25, data_share=0.3)
     body = api(cast.viewer).get(f"/api/v1/runs/{job.id}/efficiency").json()
     assert body["breakdown"]["data"] == pytest.approx(0.3)
-    assert body["ranks"][0]["own_seconds"] == 0.25
+    assert body["ranks"][0]["own_seconds"] is None
+    assert body["mfu_missing"].startswith("not measured")
     assert body["advice"][0]["code"] == "data_starved"
+
+
+def test_an_mfu_beyond_the_hardware_is_shown_nowhere(
+    job: Job, cast: Cast, api: Callable[[User], Any], browser: Callable[[User], Client]
+) -> None:
+    report(0, step_seconds=0.25, mfu=3.2)
+    body = api(cast.viewer).get(f"/api/v1/runs/{job.id}/efficiency").json()
+    assert (body["mfu"], body["mfu_missing"]) == (None, "not measured: the count exceeds the hardware")
+    shown = browser(cast.viewer).get(f"/jobs/{job.id}/?tab=efficiency").content.decode()
+    assert "the count exceeds the hardware" in shown
+    assert "320" not in shown

@@ -12,7 +12,7 @@ from tests.webapp.conftest import Cast
 from tests.webapp.jobs.conftest import say, tick
 from webapp.accounts.models import User
 from webapp.jobs.models import Job, Member
-from webapp.jobs.profiles import KEPT
+from webapp.jobs.profiles import KEPT, all_ranks
 from webapp.rpc.wanted import wanted_states
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -52,8 +52,15 @@ def test_the_button_says_where_the_profile_will_be(
     client = browser(cast.owner)
     assert "Profile 20 steps" in client.get(f"/jobs/{job.id}/").content.decode()
     page = client.post(f"/jobs/{job.id}/profile/", follow=True).content.decode()
-    assert "Rank 0 records its next 20 steps." in page
-    assert set(at_nodes(job)) == {(ProfileOrder(1, 20, (0,)),)}
+    assert "2 of 2 ranks record their next 20 steps." in page
+    assert set(at_nodes(job)) == {(ProfileOrder(1, 20, (0, 1)),)}
+
+
+@pytest.mark.parametrize(
+    ("count", "ranks"), [(1, [0]), (3, [0, 1, 2]), (16, list(range(16))), (64, list(range(0, 64, 4)))]
+)
+def test_a_large_job_is_sampled_evenly(count: int, ranks: list[int]) -> None:
+    assert all_ranks(count) == ranks
 
 
 @pytest.mark.parametrize("kind", ["memory", "flame"])

@@ -14,12 +14,18 @@ from webapp.jobs import profiles, queries
 @login_required
 @require_POST
 def order(request: HttpRequest, job_id: str) -> HttpResponse:
-    queries.job_for(request, job_id)
-    rank = whole_number(request.POST.get("rank", "") or "0", "rank", 10**6)
+    job = queries.job_for(request, job_id)
+    named = request.POST.get("rank", "")
+    ranks = [whole_number(named, "rank", 10**6)] if named else profiles.all_ranks(job.num_gpus)
     kind = request.POST.get("kind", "trace")
-    ordered = profiles.order(actor_of(request), job_id, ranks=[rank], kind=kind)
+    ordered = profiles.order(actor_of(request), job_id, ranks=ranks, kind=kind)
+    who = (
+        f"Rank {ranks[0]} records its"
+        if len(ranks) == 1
+        else f"{len(ranks)} of {job.num_gpus} ranks record their"
+    )
     messages.success(
         request,
-        f"Rank {rank} records its next {ordered.steps} steps. The file appears under Artifacts, its table under Media.",
+        f"{who} next {ordered.steps} steps. The files appear under Artifacts, their tables under Media.",
     )
     return redirect("jobs:detail", job_id=job_id)

@@ -78,6 +78,7 @@ class EfficiencyPart:
     ranks: Sequence[RankLine]
     more_ranks: int
     slow_nodes: Sequence[str]
+    notes: Sequence[str]  # what the figures do not say
     charts: Sequence[dict[str, Any]]
 
 
@@ -85,7 +86,7 @@ def part(run: Run) -> EfficiencyPart:
     found = efficiency.of_run(run)
     known = set(metrics.keys([run.id]))
     slow = {straggler.rank: straggler for straggler in found.stragglers}
-    ranks = sorted(found.ranks, key=lambda rank: (-rank.own_seconds, rank.rank))
+    ranks = sorted(found.ranks, key=lambda rank: (-(rank.own_seconds or 0.0), -rank.step_seconds, rank.rank))
     return EfficiencyPart(
         figures=[*_figures(found), *_predicted(run)],
         parts=_bar(found),
@@ -94,7 +95,7 @@ def part(run: Run) -> EfficiencyPart:
             RankLine(
                 rank,
                 _milliseconds(rank.step_seconds),
-                _milliseconds(rank.own_seconds),
+                "–" if rank.own_seconds is None else _milliseconds(rank.own_seconds),
                 f"{slow[rank.rank].times:.2f} ×" if rank.rank in slow else "",
                 slow[rank.rank].node if rank.rank in slow else "",
             )
@@ -102,6 +103,7 @@ def part(run: Run) -> EfficiencyPart:
         ],
         more_ranks=max(0, len(ranks) - MOST_RANKS),
         slow_nodes=found.slow_nodes,
+        notes=_notes(found),
         charts=[
             {**chart, "title": _CURVES[chart["key"]]}
             for chart in charts.of_runs(
@@ -127,9 +129,7 @@ def _rate(value: float) -> str:
 def _figures(found: efficiency.Efficiency) -> list[Figure]:
     wanted = f"target {100 * found.target.low:.0f}–{100 * found.target.high:.0f} %" if found.target else ""
     figures = [
-        Figure(
-            "MFU", percent(found.mfu), wanted if found.mfu is not None else "no peak known for its device"
-        ),
+        Figure("MFU", percent(found.mfu), wanted if found.mfu is not None else found.mfu_missing),
         Figure("Utilisation", percent(found.utilisation)),
     ]
     if found.step_seconds is not None:
@@ -154,6 +154,14 @@ def _predicted(run: Run) -> list[Figure]:
     if kept.measured_bytes:
         figures.append(Figure("Memory predicted", format_bytes(kept.predicted_bytes), kept.layout))
     return figures
+
+
+def _notes(found: efficiency.Efficiency) -> list[str]:
+    mixed = (
+        "The ranks differ: one waits for the others where another computes, and the bar is the mean of them."
+    )
+    notes = [mixed] if found.breakdown is not None and found.breakdown.is_mixed else []
+    return notes + ([found.not_measured] if found.not_measured else [])
 
 
 def _bar(found: efficiency.Efficiency) -> list[Part]:

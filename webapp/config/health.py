@@ -4,7 +4,6 @@ import threading
 import time
 
 import psycopg
-import psycopg_pool
 import redis
 from django.conf import settings
 from django.db import connection
@@ -65,9 +64,10 @@ def _pool() -> tuple[str, ...]:
     if pool is None:
         return ()
     try:
+        pool.open()  # which the first page does otherwise
         with pool.connection(timeout=SECONDS):
             return ()
-    except psycopg_pool.PoolTimeout:
+    except psycopg.OperationalError:
         return (f"No connection to the database became free within {SECONDS} s.",)
 
 

@@ -79,6 +79,9 @@ async def timed_out(where, count):
     return await asyncio.gather(*(ask(impatient, where) for _ in range(count)))
 
 async def main(kind, count):
+    if kind == "first":
+        print(json.dumps(await ask(asgi.application, "/healthz")), flush=True)
+        return
     if kind == "disconnect":
         leaves = asyncio.Event()
         asking = [asyncio.ensure_future(ask(asgi.application, "/slow/", leaves)) for _ in range(count)]
@@ -102,11 +105,16 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 """
 
 
-def answer(kind: str, count: int) -> dict[str, Any]:
+def answer(kind: str, count: int = 0) -> Any:
     with another_process("-c", PROCESS, kind, str(count)) as process:
         out, _ = process.communicate(timeout=120)
         assert process.returncode == 0, out
-    return dict(json.loads(out.strip().splitlines()[-1]))
+    return json.loads(out.strip().splitlines()[-1])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_web_process_that_has_served_nothing_yet_is_ready(owner: User) -> None:
+    assert answer("first") == 200
 
 
 @pytest.mark.django_db(transaction=True)

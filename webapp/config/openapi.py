@@ -10,7 +10,7 @@ OPENAPI = {
         name: f"webapp.rest.enums.{name}"
         for name in (
             "JobState", "NodeState", "ModelVersionState", "DeploymentState", "RolloutState", "WorkerState",
-            "DistributionStrategy", "DryRunOutcome", "TeamRole", "SweepState", "TrialState", "UploadKind",
+            "DistributionStrategy", "RateBasis", "DryRunOutcome", "TeamRole", "SweepState", "TrialState", "UploadKind",
             "RunState", "RunView", "RunEnd", "RunSource", "RunAction", "EndReason", "RestartBudget", "FindingStage",
             "FindingSeverity", "FindingConsequence", "HangStage", "StackActivity",
             "EndpointState", "ReplicaState", "ModelVersionStage", "ReproductionSubject", "MetricAgreement",

@@ -3,6 +3,7 @@
 from platform_core.alerting import rules as alert_rules
 from platform_core.cluster import device_health, health
 from platform_core.distribution.deployments import deployment
+from platform_core.distribution.planning import observed_rates
 from platform_core.distribution.rollouts import states as rollout_states
 from platform_core.evaluations import states as evaluation_states
 from platform_core.experiments import reproduction
@@ -39,6 +40,7 @@ TrialState = list(sweep_states.TrialState)
 RolloutState = list(rollout_states.RolloutState)
 WorkerState = ["idle", "receiving", "verifying", "complete", "failed"]
 DistributionStrategy = STRATEGIES
+RateBasis = list(observed_rates.Basis)
 ProfileKind = sorted(PROFILE_KINDS)
 DryRunOutcome = ["starts", "waits", "refused"]
 TeamRole = Role.choices

@@ -8,12 +8,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from platform_core.distribution.planning.observed_rates import Basis
 from webapp.accounts.queries import actor_of
 from webapp.deployments import services
 from webapp.deployments.delivery import planning, sharing
 from webapp.deployments.delivery.planning import STRATEGIES
 from webapp.rest.deployments.serializers import EstimateOut
+from webapp.rest.enums import RateBasis
 
 
 class PlanIn(serializers.Serializer[Any]):
@@ -43,9 +43,7 @@ class PlanOut(serializers.Serializer[Any]):
     workers = serializers.IntegerField()
     strategy = serializers.CharField(help_text="Strategy that would be used.")
     rate = serializers.IntegerField(help_text="Assumed bytes per second of each link.")
-    rate_basis = serializers.ChoiceField(
-        choices=[each.value for each in Basis], help_text="Where that rate is from."
-    )
+    rate_basis = serializers.ChoiceField(choices=RateBasis, help_text="Where that rate is from.")
     measured_on = serializers.IntegerField(help_text="Deployments that it was measured on.")
     likely_seconds = serializers.FloatField(help_text="Of the strategy that would be used.")
     low_seconds = serializers.FloatField(help_text="Unlikely to be less.")

@@ -32,7 +32,7 @@ ALONE = ("--pool", "solo", "--without-gossip", "--without-mingle")
 # What the platform lives by, in two processes that wait for nobody but the database and Valkey.
 SCHEDULER = (*CELERY, "worker", "--hostname", "scheduler@%h", "--queues", "scheduling", *ALONE)
 COORDINATOR = (*CELERY, "worker", "--hostname", "coordinator@%h", "--queues", "coordination", *ALONE)
-# The rest: from each queue in turn. Two processes at most read sources of members, so one is free for the others.
+# The rest, which members can make slow: from each queue in turn, each task within a time of its own.
 WORKER = (
     *CELERY,
     "worker",

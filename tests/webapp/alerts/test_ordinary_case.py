@@ -240,6 +240,7 @@ def nodes_in_health(world: World) -> Prepare:
     "gateway_down",
     "worker_down",
     "tasks_late",
+    "rounds_fail",
     "database_connections",
 )
 def a_platform_that_runs(world: World) -> Prepare:

@@ -155,11 +155,11 @@ def test_a_later_attempt_that_agrees_vouches_for_what_it_began_from(submit: Subm
     assert again(job).latest_checkpoint == first.id
 
 
-def test_of_two_suspected_nodes_the_one_that_agrees_with_others_is_cleared(submit: Submit) -> None:
+def test_of_two_suspected_nodes_the_one_that_agrees_with_others_is_cleared(submit: Submit, cast: Cast) -> None:
     job = running(submit)
     suspects = set(nodes_of(job))
     unused = Node.objects.exclude(id__in=suspects).order_by("id").first()
-    Job.objects.filter(id=job.id).update(excluded_nodes=[unused.id])  # so that the other suspect is needed
+    clusters.drain(actor_of(cast.admin), unused.id)  # so that the other suspect is needed
     everybody_is_heard()
     tell(job, "corruption_found", 10, guilty=[], suspects=[0, 1, 2, 3])
     assert Corruption.objects.get().nodes == []

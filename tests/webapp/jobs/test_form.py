@@ -206,7 +206,7 @@ def test_one_that_does_not_fit_is_told_why_and_what_would(browser: Browser, owne
 def test_it_is_estimated_before_it_has_a_name_and_not_where_the_shape_is_wrong(
     browser: Browser, owner: User
 ) -> None:
-    assert "Fits on" in estimated(browser(owner), name="", command="")
+    assert "May not fit on" in estimated(browser(owner), name="", command="")
     assert "estimated" not in estimated(browser(owner), transformer_heads="7")
     assert "no figures of cpu" in estimated(browser(owner), gpu_type="cpu")
 

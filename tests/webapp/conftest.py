@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
+from django.db import transaction
 from django.test import Client, override_settings
 from rest_framework.test import APIClient
 
@@ -152,6 +153,13 @@ def signed_in(user: User) -> Client:
 def api() -> Callable[..., APIClient]:
     """A program with the person's token for a team (vision unless told)."""
     return with_token
+
+
+def of_the_test() -> transaction.Atomic:
+    """A transaction in which a test takes back what it did; requests in it may wait for others, as outside of one."""
+    block = transaction.atomic()
+    block._from_testcase = True
+    return block
 
 
 def with_token(user: User, team: str = "vision") -> APIClient:

@@ -34,6 +34,8 @@ def job_rows() -> Iterator[Row]:
         "jobs/{job}/checkpoints/{checkpoint}/pin/",
     )
     yield Row("post", pin, OWN_OR_LEAD, pinned, {"pinned": "yes"})
+    delete, deleted = pin.replace("/pin/", "/delete/"), pinned.replace("/pin/", "/delete/")
+    yield Row("post", delete, WHILE_RUNNING, deleted)  # it is in use
     yield Row("post", "jobs/<str:job_id>/stacks/", WHILE_RUNNING, "jobs/{job}/stacks/")
     yield Row("post", "jobs/<str:job_id>/profile/", WHILE_RUNNING, "jobs/{job}/profile/")
     yield Row("post", "jobs/<str:job_id>/restart/", WHILE_RUNNING, "jobs/{job}/restart/")

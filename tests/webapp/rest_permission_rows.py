@@ -213,6 +213,8 @@ def job_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     pin, pinned = f"{job}/checkpoints/<str:checkpoint_id>/pin", f"{one}/checkpoints/{{checkpoint}}/pin"
     yield row("put", pin, OWN_OR_LEAD, pinned)
     yield row("delete", pin, OWN_OR_LEAD, pinned)
+    yield row("delete", pin.removesuffix("/pin"), WHILE_RUNNING, pinned.removesuffix("/pin"))  # it is in use
+    yield row("put", f"{job}/retention", OWN_OR_LEAD, f"{one}/retention", {"keep_last": 1})
     yield row("post", f"{job}/retention", OF_TEAM, f"{one}/retention", {"keep_last": 1})
     yield row("post", f"{job}/profile", WHILE_RUNNING, f"{one}/profile")
     yield row("post", f"{job}/restart", WHILE_RUNNING, f"{one}/restart")

@@ -27,7 +27,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tests.webapp.conftest import make_cast, make_teams
+from tests.webapp.conftest import make_cast, make_teams, of_the_test
 from tests.webapp.permission_rows import Row
 from tests.webapp.rest_permission_rows import api_rows
 from tests.webapp.world import World, build
@@ -70,7 +70,7 @@ def stage(django_db_setup: None, django_db_blocker: Any) -> Iterator[tuple[World
     """One of everything, and each person's token. Built once: every request is taken back."""
     for signal in (request_started, request_finished):
         signal.disconnect(close_old_connections)  # a request would end the transaction around all of them
-    with django_db_blocker.unblock(), transaction.atomic():
+    with django_db_blocker.unblock(), of_the_test():
         make_teams()
         cast = make_cast()
         yield build(cast), {name: _token(name, getattr(cast, name)) for name in PEOPLE[1:]}
@@ -131,7 +131,7 @@ def test_an_operation_answers_as_documented_whatever_it_is_sent(
     @BOUNDED
     @given(case=requests(operation, row, world))
     def attack(case: Case) -> None:
-        with transaction.atomic():
+        with of_the_test():
             try:
                 case.call_and_validate(headers=headers, checks=CHECKS)
             finally:
@@ -163,7 +163,7 @@ def test_no_field_of_a_body_takes_a_value_that_breaks_us(
             body = json.dumps({**good, field: value}).replace(
                 "Infinity", "1e400"
             )  # a parser makes infinity of it
-            with transaction.atomic():
+            with of_the_test():
                 answer = client.generic(
                     row.method.upper(), row.url(world), body, content_type="application/json"
                 )

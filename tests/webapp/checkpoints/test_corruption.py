@@ -155,7 +155,9 @@ def test_a_later_attempt_that_agrees_vouches_for_what_it_began_from(submit: Subm
     assert again(job).latest_checkpoint == first.id
 
 
-def test_of_two_suspected_nodes_the_one_that_agrees_with_others_is_cleared(submit: Submit, cast: Cast) -> None:
+def test_of_two_suspected_nodes_the_one_that_agrees_with_others_is_cleared(
+    submit: Submit, cast: Cast
+) -> None:
     job = running(submit)
     suspects = set(nodes_of(job))
     unused = Node.objects.exclude(id__in=suspects).order_by("id").first()

@@ -28,7 +28,8 @@ def models(alice: Mlflow) -> None:
         pairs = [{"key": key, "value": value} for key, value in tags.items()]
         alice.done("POST", "registered-models/create", {"name": name, "tags": pairs})
         for number in (1, 2, 3) if name == "wine" else (1,):
-            source = f"s3://elsewhere/{name}/{number}"
+            is_prompt = tags.get("mlflow.prompt.is_prompt") == "true"
+            source = "dummy-source" if is_prompt else f"s3://elsewhere/{name}/{number}"
             alice.done("POST", "model-versions/create", {"name": name, "source": source, "tags": pairs})
 
 

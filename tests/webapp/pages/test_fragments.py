@@ -35,7 +35,7 @@ COSTS = [
     ("/jobs/{job}/?tab=timeline", "timeline", 6),
     ("/jobs/{job}/?tab=timeline", "recovery", 8),
     ("/jobs/{job}/?tab=timeline", "start", 8),
-    ("/jobs/{job}/?tab=checkpoints", "checkpoints", 11),
+    ("/jobs/{job}/?tab=checkpoints", "checkpoints", 12),
     ("/jobs/{job}/?tab=efficiency", "efficiency", 12),
     ("/nodes/", "list", 7),
     ("/nodes/{node}/", "head", 9),

@@ -21,7 +21,7 @@ from webapp.artifacts import queries as artifacts
 from webapp.artifacts import services as artifact_services
 from webapp.artifacts.models import Manifest
 from webapp.base.identity import now_ms
-from webapp.checkpoints import services as checkpoint_services
+from webapp.checkpoints import deletion
 from webapp.checkpoints.models import Checkpoint
 from webapp.datasets import services as datasets
 from webapp.datasets import sources
@@ -270,7 +270,7 @@ def test_a_cold_checkpoint_is_deleted_where_it_lies(
     saved(cast, submit, stores, 1)
     tiers.move()
     row = Checkpoint.objects.get()
-    checkpoint_services._delete(row)
+    assert deletion.remove(row)
     days_pass(row.manifest, 2)
     tiers.move()
     assert [path for folder in stores for path in folder.rglob("*") if path.is_file()] == []

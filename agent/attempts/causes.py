@@ -68,6 +68,7 @@ PATTERNS: tuple[tuple[EndReason, re.Pattern[str]], ...] = (
         r"\bConnection(?:Reset|Refused|Aborted)Error\b", r"The client socket has timed out", r"recvValue failed",
         r"\bsendBytes failed", r"Rendezvous(?:Connection|Timeout)Error", r"No route to host", r"Network is unreachable",
         r"Timed out waiting \d+ ?ms for (?:recv|send)",
+        r"\bdid not answer(?:: \w+| to the end within)", r"\bsent (?:nothing|fewer than \S+ \S+ a second) for \d",
     )),
 )  # fmt: skip
 _PREFIX = re.compile(r"^\s*(?:\[rank\d+\]:\s*)?")  # as torch writes in front of a rank's traceback

@@ -111,7 +111,9 @@ class _Session(session_pb2_grpc.AgentSessionServicer):
         node = dict(context.invocation_metadata())["authorization"].removeprefix("Bearer ")
         listening = asyncio.create_task(self._listen(node, request_iterator))
         try:
-            welcome = session_pb2.Welcome(node_id=node, heartbeat_seconds=10, outbound_hosts=["127.0.0.0/8"])
+            welcome = session_pb2.Welcome(
+                node_id=node, heartbeat_seconds=10, outbound_hosts=["127.0.0.0/8", "10.77.0.0/24"]
+            )
             yield session_pb2.FromServer(welcome=welcome)
             told = 0
             while True:

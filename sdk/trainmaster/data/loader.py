@@ -20,7 +20,7 @@ from trainmaster.data.ranks import data_rank
 from trainmaster.data.reading import Batch, Reader, begin_process, default_collate, read_in_process
 from trainmaster.data.review import Review
 from trainmaster.data.sources import Source
-from trainmaster.data.stream import Ahead, stream
+from trainmaster.data.stream import ENDING, Ahead, stream
 from trainmaster.environment import job_environment
 
 if TYPE_CHECKING:
@@ -216,7 +216,10 @@ class DataLoader:
         if self._processes:
             context = multiprocessing.get_context()
             executor = ProcessPoolExecutor(
-                self._workers, context, initializer=begin_process, initargs=(self._reader,)
+                self._workers,
+                context,
+                initializer=begin_process,
+                initargs=(self._reader, ENDING.shared(context)),
             )
         else:
             executor = ThreadPoolExecutor(self._workers, thread_name_prefix="trainmaster-data")

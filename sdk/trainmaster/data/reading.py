@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import Any
 
 from trainmaster.data.quarantine import Quarantine, SetAside, ShardUnreadable
 from trainmaster.data.sources import Source
+from trainmaster.data.stream import ENDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +81,10 @@ def default_collate() -> Callable[[list[Any]], Any]:
 _reader: Reader | None = None  # of a worker process
 
 
-def begin_process(reader: Reader) -> None:
+def begin_process(reader: Reader, ending: ctypes.c_bool) -> None:
+    """`ending`: of the process that this one reads for."""
     global _reader
-    _reader = reader
+    _reader, ENDING.flag = reader, ending
 
 
 def read_in_process(indices: Sequence[int]) -> Batch:

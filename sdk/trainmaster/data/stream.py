@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from multiprocessing.context import BaseContext
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -17,6 +20,31 @@ from trainmaster.environment import job_environment
 
 LOOK_EVERY_SECONDS = 0.02
 GROUPS_AHEAD = 4
+
+
+class _Ending:
+    """Whether this process is about to end: what is read ahead then has no reader, and its shard may never come.
+
+    Threads of executors are joined at the end of a process, so one that waited would keep a rank from its end.
+    """
+
+    def __init__(self) -> None:
+        self.flag = ctypes.c_bool(False)  # in a process that reads for another, that one's
+        self._flags = [self.flag]
+        # Before executors join their threads, as executors themselves do it; atexit comes after that.
+        threading._register_atexit(self._end)  # type: ignore[attr-defined]
+
+    def shared(self, context: BaseContext) -> ctypes.c_bool:
+        """A flag for processes that read for this one. It has no lock, which one that was killed would keep."""
+        self._flags.append(context.RawValue(ctypes.c_bool, False))
+        return self._flags[-1]
+
+    def _end(self) -> None:
+        for flag in self._flags:
+            flag.value = True
+
+
+ENDING = _Ending()
 
 
 class Stream:
@@ -54,6 +82,8 @@ class Stream:
         while name and not os.path.exists(path):
             if reason := self._reason(name):
                 raise ShardUnreadable(str(path), reason)
+            if ENDING.flag.value:
+                raise ShardUnreadable(str(path), "it had not come when the process ended")
             time.sleep(LOOK_EVERY_SECONDS)
 
     def samples(self) -> Mapping[str, int]:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from platform_core.loading.shards import ShardOrder
+from tests.sdk import scripts
 from trainmaster import feeds
 from trainmaster.data import (
     DataLoader,
@@ -225,3 +227,31 @@ def test_files_that_are_samples_are_read_in_larger_groups(agent: Agent, whole: P
 def test_groups_of_shards_need_a_source_of_shards() -> None:
     with pytest.raises(ValueError, match="a list has no shards"):
         DataLoader([1, 2, 3], 1, shards_at_once=2)
+
+
+LEAVES_EARLY = """
+import json, sys
+from trainmaster.data import DataLoader, JsonLines
+loader = DataLoader(
+    JsonLines(f"{sys.argv[1]}/*.jsonl"), 4, seed=3, decode=json.loads, workers=2, shards_at_once=1,
+    processes=sys.argv[2] == "processes",
+)
+print(len(next(iter(loader))), flush=True)
+"""
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_a_shard_that_never_comes_keeps_no_process_from_its_end(
+    agent: Agent, tmp_path: Path, kind: str
+) -> None:
+    """The loader reads ahead, and the script has enough."""
+    first = loader(agent, shards_at_once=1)
+    order = first.order
+    assert isinstance(order, ShardOrder)
+    agent.bring(*(f"s{shard:02}.jsonl" for shard in order.shards(0, 0)))
+    (tmp_path / "train.py").write_text(LEAVES_EARLY)
+    variables = {
+        "TRAINMASTER_DIR": agent.job, "TRAINMASTER_DATA": agent.files, "TRAINMASTER_STREAM": agent.stream,
+    }  # fmt: skip
+    done = scripts.run(["train.py", str(agent.files), kind], tmp_path, **variables)
+    assert done.stdout == "4\n"

@@ -7,7 +7,7 @@ not be kept, and the rest is kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from platform_core.experiments import fields
@@ -70,30 +70,27 @@ def numbers(given: Any) -> tuple[dict[str, float], list[str]]:
 
 
 def parameters(given: Any) -> tuple[dict[str, Any], list[str]]:
-    problems: list[str] = []
-    found: dict[Any, Any] = {}
-    for name, value in entries(given, "params", problems):
-        try:
-            found[name] = fitting(name, plain(value), fields.MAX_PARAMETER, problems)
-        except Exception as error:
-            problems.append(
-                f"parameter {name!r:.60} is left out: {type(value).__name__} raises {type(error).__name__}"
-            )
-    kept, left_out = fields.sorted_out("parameter", found, fields.MAX_PARAMETERS)
-    return kept, problems + left_out
+    return _fields(given, "parameter", "params", plain, fields.MAX_PARAMETER, fields.MAX_PARAMETERS)
 
 
 def tags(given: Any) -> tuple[dict[str, str], list[str]]:
+    return _fields(given, "tag", "tags", str, fields.MAX_TAG, fields.MAX_TAGS)
+
+
+def _fields(
+    given: Any, kind: fields.Kind, what: str, read: Callable[[Any], Any], longest: int, most: int
+) -> tuple[dict[str, Any], list[str]]:
+    """The entries that can be kept, and a sentence for each that is left out or cut."""
     problems: list[str] = []
     found: dict[Any, Any] = {}
-    for name, value in entries(given, "tags", problems):
+    for name, value in entries(given, what, problems):
         try:
-            found[name] = fitting(name, str(value), fields.MAX_TAG, problems)
+            found[name] = fitting(name, read(value), longest, problems)
         except Exception as error:
             problems.append(
-                f"tag {name!r:.60} is left out: {type(value).__name__} raises {type(error).__name__}"
+                f"{kind} {name!r:.60} is left out: {type(value).__name__} raises {type(error).__name__}"
             )
-    kept, left_out = fields.sorted_out("tag", found, fields.MAX_TAGS)
+    kept, left_out = fields.sorted_out(kind, found, most)
     return kept, problems + left_out
 
 

@@ -35,7 +35,7 @@ SPAN_NAMES = {
     PROCESSES: "start processes", LOAD: "load checkpoint", FIRST_STEP: "first step",
 }  # fmt: skip
 _SERVICES = {
-    QUEUE: "worker", PLACEMENT: "worker", ORDER: "gateway", PROCESSES: "rank", LOAD: "rank", FIRST_STEP: "rank",
+    QUEUE: "scheduler", PLACEMENT: "scheduler", ORDER: "gateway", PROCESSES: "rank", LOAD: "rank", FIRST_STEP: "rank",
 }  # fmt: skip
 
 
@@ -161,7 +161,7 @@ def whole(start: Start) -> Span | None:
     failed = "" if start.first_step_ms is not None else "the attempt ended before its first step"
     return Span(
         trace, attempt_span(start.attempt_id), parent_id(start.traceparent), f"start attempt {start.number}",
-        "trainmaster-worker", start.waiting_ms, over, attributes=_attributes(start, ""), error=failed,
+        "trainmaster-scheduler", start.waiting_ms, over, attributes=_attributes(start, ""), error=failed,
     )  # fmt: skip
 
 

@@ -31,6 +31,7 @@ class _Task:
     span: str
     parent: str
     name: str
+    service: str
     began_ms: float
 
 
@@ -133,11 +134,18 @@ def begin(task_id: str = "", task: Any = None, **_: Any) -> None:
     span = os.urandom(8).hex()
     _span.set(span)
     _task.set(
-        _Task(span, str(parent), task.name, time.time() * 1000) if parent and task is not None else None
+        _Task(span, str(parent), task.name, _program(task), time.time() * 1000)
+        if parent and task is not None
+        else None
     )
     structured_logs.bind_only(
         trace=str(asked or task_id.replace("-", "")), task=task.name if task is not None else ""
     )
+
+
+def _program(task: Any) -> str:
+    """Of the three that carry out tasks, by the name under which it was started: scheduler@host."""
+    return f"trainmaster-{(task.request.hostname or 'worker').partition('@')[0]}"
 
 
 def end(**_: Any) -> None:
@@ -145,7 +153,7 @@ def end(**_: Any) -> None:
     if (task := _task.get()) is not None:
         spans.export_now(
             Span(
-                current(), task.span, task.parent, task.name, "trainmaster-worker", task.began_ms, time.time() * 1000,
+                current(), task.span, task.parent, task.name, task.service, task.began_ms, time.time() * 1000,
                 Kind.CONSUMER,
             )
         )  # fmt: skip

@@ -107,7 +107,7 @@ def placed(attempt_ids: Collection[str], round_ms: int) -> None:
             if trace := trace_id(start.traceparent):
                 yield Span(
                     trace, span_id(start.attempt_id, PLACEMENT), start_phases.attempt_span(start.attempt_id),
-                    PLACEMENT, "trainmaster-worker", round_ms, ended_ms,
+                    PLACEMENT, "trainmaster-scheduler", round_ms, ended_ms,
                     attributes={"trainmaster.job": start.job_id, "trainmaster.attempt": start.attempt_id},
                 )  # fmt: skip
 

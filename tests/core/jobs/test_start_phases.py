@@ -80,7 +80,7 @@ def test_spans_hang_below_the_attempt_and_it_below_the_submission() -> None:
     assert {span.parent for span in below} == {top.id} == {attempt_span("att-a")}
     assert len({span.id for span in below}) == len(below)
     assert {span.service for span in below} == {
-        "trainmaster-worker", "trainmaster-gateway", "trainmaster-agent", "trainmaster-rank",
+        "trainmaster-scheduler", "trainmaster-gateway", "trainmaster-agent", "trainmaster-rank",
     }  # fmt: skip
     assert [span.name for span in spans(started, ["first_step"])] == ["first step"]
 

@@ -7,11 +7,13 @@ import pytest
 
 from trainmaster import gate
 
+this_machine = partial(gate.addresses, allowed=("127.0.0.0/8", "::1"))
+
 
 @pytest.fixture(autouse=True, scope="package")
 def this_machine_may_be_asked() -> Iterator[None]:
     """For packages without the settings of the platform, which have TRAINMASTER_OUTBOUND_HOSTS instead."""
     before = gate._installed
-    gate.install(partial(gate.addresses, allowed=("127.0.0.0/8", "::1")))
+    gate.install(this_machine)
     yield
     gate.install(before)

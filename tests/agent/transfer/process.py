@@ -15,6 +15,8 @@ from agent.transfer.orders.deployments import Deployments
 from platform_core.distribution.content.manifest import from_json
 from platform_core.node.wanted import ArtifactReference, DeploymentWanted, Peer
 from tests.agent.transfer.rig import QUICK, Library
+from tests.support.outbound import this_machine
+from trainmaster import gate
 
 
 async def main(data: Path) -> None:
@@ -37,4 +39,5 @@ async def main(data: Path) -> None:
 
 
 if __name__ == "__main__":
+    gate.install(this_machine)
     asyncio.run(main(Path(sys.argv[1])))

@@ -58,7 +58,7 @@ def observed(passed: Sequence[Passed], link: int) -> Rates:
     if not telling:
         return Rates(max(1, round(link * UNPROVEN)), link, link, fixed_ms, Basis.LINK, 0)
     moved, lasted_ms = sum(each.total_bytes for each in telling), sum(each.took_ms for each in telling)
-    likely = min(link, 1000 * moved // lasted_ms)
+    likely = min(link, 1000 * moved // max(1, lasted_ms))
     low, high = (_at(telling, part * moved) for part in (TAIL, 1 - TAIL))
     return Rates(
         low=max(1, min(int(low), likely)), likely=max(1, likely), high=max(1, likely, min(link, int(high))),

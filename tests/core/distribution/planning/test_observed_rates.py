@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from platform_core.distribution.planning.observed_rates import MOST_FIXED_MS, Basis, Passed, observed
@@ -44,6 +44,7 @@ def test_low_is_at_most_likely_at_most_high_within_the_link(passed: list[Passed]
     assert (rates.basis is Basis.MEASURED) == (rates.deployments > 0)
 
 
+@example([Passed(4 << 30, 0)], [])  # within the same millisecond
 @given(
     st.lists(PASSED, max_size=20), st.lists(st.builds(Passed, st.integers(0, 1 << 20), st.integers(0, 10**9)))
 )

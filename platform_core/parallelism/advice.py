@@ -134,10 +134,10 @@ def _with_room(ranked: tuple[Ranked, ...]) -> str:
     """The fastest plan that fits wherever in its band it lies."""
     roomy = next((other for other in ranked if not other.plan.is_tight), None)
     if roomy is None:
-        return f"none of the {len(ranked)} fastest layouts surely does"
+        return f"none of the {len(ranked)} fastest layouts surely fits"
     slower = roomy.plan.step_ms / ranked[0].plan.step_ms - 1
     micro = f"micro-batches of {roomy.plan.layout.micro_batch}"
-    return f"{roomy.title} with {micro} does, {slower:.0%} slower"
+    return f"{roomy.title} with {micro} fits, {slower:.0%} slower"
 
 
 def _sentence(request: PlanRequest, answer: Answer, ranked: tuple[Ranked, ...]) -> str:

@@ -65,7 +65,7 @@ def test_the_answer_names_the_layout_the_pace_and_the_cost() -> None:
     found = advise(asked(tokens_billions=1000), 2_500_000)
     assert found.sentence.startswith("It may not fit on 64 GPUs of h100-80gb with DP 64 (ZeRO 2): ")
     assert "68.6 GiB (51.4 GiB to 80.9 GiB) a GPU" in found.sentence
-    assert "FSDP 64 with micro-batches of 1 does" in found.sentence
+    assert "FSDP 64 with micro-batches of 1 fits" in found.sentence
     best = found.plans[0]
     assert best.run is not None
     assert best.run.steps == -(-(10**12) // (256 * 8_192))
